@@ -29,6 +29,7 @@ import linecache
 import posixpath
 import re
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -268,9 +269,10 @@ def on_post_build(config: Any) -> None:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Called by MkDocs for every page."""
-    if not page.file.src_uri.startswith(("course/", "tutorials/")):
+    if not page.file.src_uri.startswith("course/") and 'explore="' not in markdown:
         return markdown
-    text, made = rendered(markdown, page.url, Path(page.file.src_uri).stem)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # programs may write files
+        text, made = rendered(markdown, page.url, Path(page.file.src_uri).stem)
     for place, content in made.items():
         target = Path(config["site_dir"], place)
         target.parent.mkdir(parents=True, exist_ok=True)

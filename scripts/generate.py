@@ -59,10 +59,12 @@ def operations_page() -> str:
     out = [
         "# Operations\n",
         "<!-- Written by scripts/generate.py from the op table: do not edit. -->\n",
+        "After this page you know what each operation computes, how it is differentiated, against what it is tested, "
+        "and what it becomes in ONNX.\n",
         "Every operation is declared once, and this page is written from the declarations. For each "
-        "argument the matrix says what is known of its derivative: an elementwise *partial*; *linear*, with "
+        "argument the table says how its derivative is known: an elementwise *partial*; *linear*, with "
         "its transpose; a *route*, which passes gradient where a mask holds; a *vjp*; a *joint rule* for all "
-        "arguments; or *none*, where the result does not depend on the argument differentiably. All "
+        "arguments; or *none*, if the result does not depend on the argument differentiably. All "
         "derivatives can be differentiated again. *fused* composites run as one node with a derivative of their "
         "own; the others run as their parts and are one node in graphs. The last column is what the exporter to "
         "[ONNX](onnx.md) writes: operators in their order, *by its parts* where a composite is opened first, or why it "

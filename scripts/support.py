@@ -135,13 +135,15 @@ def support_page() -> str:
     out = [
         "# Support\n",
         "<!-- Written by scripts/generate.py from the op table: do not edit. -->\n",
-        "What each operation does under each transform. A cell is what the declarations say; the tests run it: first "
-        "and second order in `tests/ops/test_op_table.py` and `tests/transforms/test_forward.py` (against differences, "
-        "forward against reverse, recorded and traced), batching in `tests/transforms/test_batch.py` (against a Python "
-        "loop), expressions in `tests/symbolic/test_symbolic.py`, patterns in `tests/transforms/test_sparsity.py` "
-        "(against Jacobians), complex numbers in `tests/transforms/test_complex.py`, XLA in "
+        "After this page you know whether an operation can be differentiated, batched, compiled by XLA or written as a "
+        "formula.\n",
+        "Each cell follows from the op's declaration, and tests run it: first and second order in "
+        "`tests/ops/test_op_table.py` and `tests/transforms/test_forward.py` (against differences, forward against "
+        "reverse, recorded and traced), batching in `tests/transforms/test_batch.py` (against a Python loop), "
+        "expressions in `tests/symbolic/test_symbolic.py`, patterns in `tests/transforms/test_sparsity.py` (against "
+        "Jacobians), complex numbers in `tests/transforms/test_complex.py`, XLA in "
         "`tests/execute/xla/test_op_table.py` (every sample in every dtype, against the interpreter).\n",
-        "*None*: results are piecewise constant, or no numbers, and nothing flows. *By its parts*: the operation is a "
+        "*None*: results are piecewise constant, or not numbers, and nothing flows. *By its parts*: the operation is a "
         "composite, and the transform applies to what is inside. *Aligned*: it counts axes from the right and takes "
         "the examples as one more leading axis. *Probed*: the pattern is found by running the operation on numbered "
         "elements. *On the host*: the compiled program calls Python back for it.\n",

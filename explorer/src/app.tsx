@@ -36,6 +36,7 @@ export function App() {
         </>
       )}
       {store.searching.value && <From part={later}>{({ Find }) => <Find />}</From>}
+      {store.saving.value && <From part={later}>{({ SavePicture }) => <SavePicture />}</From>}
       {store.helping.value && <From part={help}>{({ Help }) => <Help />}</From>}
       <Mirror />
     </div>

@@ -49,6 +49,11 @@ export function shownMicros(micros: number): string {
   return `${trimmed((micros / 1e6).toPrecision(3))} s`;
 }
 
+/** A time that was measured; what was computed before anybody watched has none. */
+export function shownTime(micros: number): string {
+  return micros > 0 ? shownMicros(micros) : "unknown";
+}
+
 export function shownShape(shape: readonly number[]): string {
   return shape.length === 0 ? "scalar" : `[${shape.map((n) => (n < 0 ? "?" : n)).join(", ")}]`;
 }
@@ -69,6 +74,12 @@ const THOUSANDS: readonly (readonly [number, string])[] = [
 export function shownMany(count: number): string {
   const [size, prefix] = THOUSANDS.find(([least]) => count >= least) ?? [1, ""];
   return `${shownNumber(count / size, 3)} ${prefix}`;
+}
+
+/** A name apart from the number that ends it: "w_1" is w with index 1. */
+export function nameAndIndex(name: string): readonly [name: string, index: string] {
+  const found = /^(.*?[^\d_.])_?(\d{1,6})$/u.exec(name);
+  return found === null ? [name, ""] : [found[1] as string, found[2] as string];
 }
 
 /** Digits lowered, for places where only plain text can stand: v₁. */

@@ -17,6 +17,7 @@ import { TapeView } from "./views/tape";
 import { WeightsView } from "./views/weights/weights";
 
 export { Find } from "./panels/find";
+export { SavePicture } from "./panels/save_picture";
 export { SurveyBottom, SurveyLeft, SurveyRight };
 
 export const css: string = aboutStyle + styles;

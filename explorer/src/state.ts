@@ -47,6 +47,8 @@ export interface Store {
   /** Keys pressed since find was asked for, until its field is there to take them. */
   readonly typed: Signal<readonly string[]>;
   readonly helping: Signal<boolean>;
+  /** Whether it is asked how the picture is to be saved. */
+  readonly saving: Signal<boolean>;
   /** What was searched for last and is lit in the views, with the rows of nodes that were found; null for nothing. */
   readonly found: Signal<Lit | null>;
   /** What else the address of the page says. */
@@ -70,8 +72,15 @@ export interface Store {
 export const WORKERS_FIRST = 4;
 export const MOST_WORKERS = 8;
 
-/** Up to here every node is shown at once, and each step is a sentence. */
-export const SMALL = 150;
+/** Up to here every node is shown at once, and each step is a sentence; of single numbers up to the second. */
+export const [SMALL, NUMBERS] = [40, 150];
+/** Up to here the graph is shown without the strip of its layers, which would say the same again. */
+export const MIDDLE = 300;
+
+/** Whether all that a run computes are single numbers, which stand in their boxes. */
+function isNumbers(model: Model): boolean {
+  return model.trace.nodes.shape.every((shape) => (model.trace.shapes[shape as number] ?? []).every((size) => size === 1));
+}
 
 export type Recompute = (model: Model, moved: ReadonlyMap<number, number>) => Numbers | null;
 
@@ -97,12 +106,13 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     selection: signal(null),
     hover: signal(null),
     open: signal(new Set<number>()),
-    tab: signal("graph"),
+    tab: signal(model.trace.diff === undefined ? "graph" : "diff"),
     theme: signal(preferredTheme()),
     finding: signal(-1),
     searching: signal(false),
     typed: signal([]),
     helping: signal(false),
+    saving: signal(false),
     found: signal(null),
     moved,
     workers: signal(WORKERS_FIRST),
@@ -113,7 +123,7 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
       moved.value.size === 0 ? recorded.value : (recompute(current.value, moved.value) ?? recorded.value),
     ),
     last: computed(() => cursor.value - 1),
-    small: computed(() => current.value.nodes <= SMALL && current.value.trace.meta.stored !== true && current.value.trace.batching === undefined),
+    small: computed(() => (current.value.nodes <= SMALL || (current.value.nodes <= NUMBERS && isNumbers(current.value))) && current.value.trace.meta.stored !== true && current.value.trace.batching === undefined),
   };
   return store;
 }

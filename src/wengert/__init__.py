@@ -172,6 +172,7 @@ _DEFERRED.update(
 # Methods of Graph by modules that are loaded when first asked for; each gives Graph the method.
 _LAZY_METHODS = {
     "run": ".execute.scheduler",
+    "save": ".explain.pictures.paper",
     "to_dot": ".explain.pictures.dot",
     "to_svg": ".explain.pictures.draw",
     "_repr_svg_": ".explain.pictures.draw",

@@ -169,15 +169,17 @@ def page() -> str:
     lines = [
         "# Crossings",
         "",
-        "Faults live where two mechanisms meet. So everything that programs usually do to tensors is tried in every",
-        f"transform, loop and compiled call, with values of every kind: {len(IDIOMS)} idioms in {len(CONTEXTS)}",
-        f"contexts with {len(KINDS)} kinds of value. Each gives what NumPy gives",
-        "(derivatives: what finite differences of NumPy give), or it is one of the refusals below, an error that says",
-        "what to write instead. Nothing else may happen.",
+        "After this page you know which idioms work inside which transform, and which are refused.",
         "",
-        f"- **Contexts**: {', '.join(CONTEXTS)}. Compiled functions are called six times, with other values each time;",
-        "  all results are kept, and looked at again at the end. What compiles is tried with float64 in every run of",
-        "  the tests, with the other kinds by turns (`pytest -m slow` tries the rest).",
+        "Faults are likely where two mechanisms meet. So the tests try what programs usually do to tensors in every",
+        "transform, loop and compiled call, with values of every kind:",
+        f"{len(IDIOMS)} idioms in {len(CONTEXTS)} contexts with {len(KINDS)} kinds of value. Each result must be",
+        "NumPy's, and each derivative that of finite differences. Or the idiom is refused by an error that says what",
+        "to write instead; the table below lists these. Nothing else may happen.",
+        "",
+        f"- **Contexts**: {', '.join(CONTEXTS)}. Compiled functions are called six times with different values;",
+        "  all results are kept, and compared again at the end. Every run of the tests tries compiled code with",
+        "  float64, and some of the other kinds (`pytest -m slow` tries the rest).",
         f"- **Kinds of value**: {kinds}.",
         "- **Idioms**: "
         + "; ".join(
@@ -198,14 +200,15 @@ def page() -> str:
         lines.append(f"| {idioms} | {where} | {what} | {r.error} | {r.why} |")
     lines += [
         "",
-        "An argument of a kind that an idiom means nothing for (an element of what has no axes, the largest of",
-        "nothing) is refused as NumPy refuses it.",
+        "If an idiom has no meaning for a value (an element of a tensor without axes, the largest element of nothing),",
+        "it is refused as in NumPy.",
         "",
         "## What happens once",
         "",
-        "A function that is traced runs in Python once, however often what is made of it runs: a counter of Python's",
-        "that the body of a compiled loop moves on is moved on once for all steps. A compiled function whose own calls",
-        "move such a counter is traced anew for each value of it, so it means what the eager program means.",
+        "A function that is traced runs in Python once, and its graph may run many times. So if the body of a",
+        "compiled loop increases a Python counter, the counter increases once for all steps. If calls of a compiled",
+        "function increase a counter, the function is traced again for each value, so it does what the eager program",
+        "does.",
         "",
     ]
     return "\n".join(lines)

@@ -211,6 +211,10 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "gradients and matrices": (_inner, (normal(4, 4),)),
     "picks": (lambda x, i: (x[i], F.embedding(i, x)), (normal(6, 3), np.array([[0, 5], [2, 2]]))),
     "images": (lambda x, w: F.max_pool2d(F.conv2d(x, w, padding=1), 2), (normal(2, 3, 8, 8), normal(4, 3, 3, 3))),
+    "names that are not taken": (
+        lambda state, ready: {"weights": state * ready, "float": ready},
+        (normal(3), normal(3)),
+    ),
     "nothing read": (lambda x, y: y + 1, (normal(3), normal(2))),
     "complex numbers": (lambda x: (wg.exp(1j * x), (x * 2j).mT), (normal(3, 4),)),
     "brain floats": (lambda x: (x.astype(wg.bfloat16) * 2).astype(wg.float32), (normal(9),)),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +79,23 @@ def test_drawn_programs_on_other_processors(seed: int, target: str, tmp_path: Pa
         largest = max(1.0, np.abs(other[finite]).max(initial=0))
         close = np.abs(one - other)[finite] <= 2e-2 * largest
         assert close.mean() > 0.9 if close.size else True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages without rights are asked of Linux")
+@pytest.mark.parametrize("seed", [227, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(200, 227))])
+def test_no_memory_is_touched_beyond_what_the_header_says(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("host")
+    one_level(monkeypatch, targets.host().name)
+    drawn = random_program(seed)
+    arrays = drawn.arrays()
+    try:
+        made = wg.export(drawn.function(), arrays, tmp_path / "m", name="drawn", freeze=seed % 2 == 1)
+    except wg.GraphError as e:
+        pytest.skip(str(e).splitlines()[0])
+    for i, array in enumerate(arrays):
+        np.save(f"{made.folder}/in{i}.npy", array.view("u2") if array.dtype.name == "bfloat16" else array)
+    script = Path(__file__).parents[1] / "helpers" / "guarded_export.py"
+    done = subprocess.run([sys.executable, str(script), made.folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr[-1000:])

@@ -119,6 +119,7 @@ ALLOWED = {
     "torch/nn/utils/parametrize.py": {"setattr(type(out), name, _property(name))"},  # the class of a copy
     "execute/batching/cells.py": {"setattr(fn, MARK, True)"},  # the mark of a user's class
     "explain/pictures/dot.py": {"Graph.to_dot = to_dot"},
+    "explain/pictures/paper.py": {"Graph.save = save"},
     "explain/pictures/draw.py": {"Graph.to_svg = to_svg", "Graph._repr_svg_ = repr_svg"},
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import pytest
 
@@ -87,3 +88,9 @@ def test_layers_of_pytorchs_namespace_take_sequences_of_open_lengths() -> None:
     for n in (3, 5):
         given = torch.randn(n, 1, 2)
         assert wg.allclose(run(given), layer(given)[0], atol=1e-6)
+
+
+def test_layers_inside_of_layers_are_found_by_pickle() -> None:
+    for ns in (wg, torch):
+        for kind in {type(module) for module in ns.nn.Transformer(4, 2, 1, 1, 8).modules()}:
+            assert pickle.loads(pickle.dumps(kind)) is kind

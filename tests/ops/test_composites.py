@@ -90,11 +90,11 @@ def test_mean_over_no_targets_is_nan() -> None:
         (lambda: wg.nn.functional.cross_entropy(wg.zeros((2, 3)), wg.tensor([True, False])), wg.DTypeError, "bool"),
         (
             lambda: wg.nn.functional.cross_entropy(wg.zeros((2, 3)), wg.tensor([0, 1]), reduction="avg"),
-            wg.ShapeError,
+            wg.RangeError,
             "'avg'",
         ),
         (lambda: wg.nn.functional.mse_loss(wg.zeros(3), wg.zeros((3, 1))), wg.ShapeError, "(3, 1)"),
-        (lambda: wg.nn.functional.dropout(wg.zeros(3), 1.5), wg.ShapeError, "1.5"),
+        (lambda: wg.nn.functional.dropout(wg.zeros(3), 1.5), wg.RangeError, "1.5"),
         (lambda: wg.nn.functional.linear(wg.zeros((2, 3)), wg.zeros((4, 5))), wg.ShapeError, "(4, 5)"),
         (lambda: wg.nn.functional.layer_norm(wg.zeros((2, 3)), 4), wg.ShapeError, "(4,)"),
         (
@@ -102,7 +102,7 @@ def test_mean_over_no_targets_is_nan() -> None:
             wg.ShapeError,
             "(4, 3)",
         ),
-        (lambda: wg.nn.functional.gelu(wg.zeros(3), "erf"), wg.ShapeError, "'erf'"),
+        (lambda: wg.nn.functional.gelu(wg.zeros(3), "erf"), wg.RangeError, "'erf'"),
         (lambda: wg.nn.functional.batch_norm(wg.zeros((1, 3)), None, None, training=True), wg.ShapeError, "one value"),
     ],
 )

@@ -221,7 +221,7 @@ def test_complex_gradient_is_the_adjoint() -> None:
     ],
 )
 def test_errors_name_the_shapes(call, text: str) -> None:
-    with pytest.raises(wg.ShapeError, match=text) as caught:
+    with pytest.raises((wg.ShapeError, wg.RangeError), match=text) as caught:
         call()
     assert "test_convolve.py" in str(caught.value).splitlines()[0]
 
@@ -358,7 +358,7 @@ def test_pool_derivatives(kernel: int, stride: int, padding: int) -> None:
     ],
 )
 def test_pool_errors(call, text: str) -> None:
-    with pytest.raises(wg.ShapeError, match=text):
+    with pytest.raises((wg.ShapeError, wg.RangeError), match=text):
         call()
 
 

@@ -1,4 +1,4 @@
-"""The walks of CONTRIBUTING.md are real: their diffs apply to a copy of the tree, and their commands pass there."""
+"""The walks of docs/extending.md are real: their diffs apply to a copy of the tree, and their commands pass there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 # By title: a section's text.
 WALKS = {s.splitlines()[0]: s for s in re.split(r"^## ", TEXT, flags=re.MULTILINE) if s.startswith("Adding ")}
 COPIED = ("src", "tests", "scripts", "pyproject.toml")

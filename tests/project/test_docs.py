@@ -308,7 +308,8 @@ def test_the_dependencies_that_pages_name_are_the_packages() -> None:
 def test_links_between_files_exist() -> None:
     broken = []
     for page in [*PAGES, ROOT / "CHANGELOG.md"]:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.name}: {target}")
     assert broken == []
@@ -327,11 +328,43 @@ def test_generated_files_are_up_to_date() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def documented_options(command: str) -> dict[str, str]:
+    """Return the options in a command's section of the command-line page, with their defaults."""
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    section = text.partition(f"\n## wengert {command}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| `(--\w+)(?: [\w=]+)?` \| ?`?([^`|]*?)`? ?\|", section, re.MULTILINE))
+
+
+def test_the_options_of_export_are_the_parsers() -> None:
+    given = vars(parser().parse_args(["export", "model.onnx", "--to", "model"]))
+    documented = documented_options("export")
+    assert {name.removeprefix("--") for name in documented} <= {*given}
+    assert {*given} - {"command", "run", "file", "out", "to", "opset"} == {n.removeprefix("--") for n in documented}
+    assert documented["--target"] == given["target"]
+
+
 def test_the_demos_options_are_the_parsers() -> None:
     """The table of options on the command-line page, against the command line's own grammar."""
-    text = (ROOT / "docs" / "command-line.md").read_text()
-    documented = dict(re.findall(r"^\| `(--\w+)(?: \w+)?` \| `?([^`|]+?)`? \|", text, re.M))
+    documented = documented_options("demo")
     demo = parser().parse_args(["demo"])
     given = {k: v for k, v in vars(demo).items() if k not in ("command", "run")}
     actual = {f"--{k}": "off" if v is False else str(v) for k, v in given.items()}
     assert documented == actual
+
+
+# -- the changelog
+
+
+def test_fragments_of_the_changelog_are_of_a_kind_that_it_has() -> None:
+    """A file of `changelog.d` is called NAME.KIND.md and holds text: towncrier takes no notice of any other."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        kinds = [kind["directory"] for kind in tomllib.load(file)["tool"]["towncrier"]["type"]]
+    fragments = [p for p in (ROOT / "changelog.d").iterdir() if p.name != ".gitignore"]
+    assert [p.name for p in fragments if not re.fullmatch(rf"[\w-]+\.({'|'.join(kinds)})\.md", p.name)] == []
+    assert [p.name for p in fragments if not p.read_text(encoding="utf-8").strip()] == []
+
+
+def test_the_versions_that_files_name_are_the_packages() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.+)$", text, re.MULTILINE)[1] == wg.__version__  # type: ignore[index]
+    assert f"\n## {wg.__version__} (" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -14,14 +14,17 @@ _INTRODUCTION = """# Special points
 
 <!-- Written by scripts/generate.py from tests/special_points: do not edit. -->
 
-Where a function has a derivative, Wengert gives it: at 0, at whole numbers, at equal arguments and far out, in reverse,
-forward and Taylor mode and in compiled code. The tests compare orders 1 to 4 with mpmath, for every elementwise
-operation of one or two numbers, for losses, distances, special functions and densities of `wg.distributions`.
+After this page you know which derivatives Wengert gives at 0, at kinks and for very large arguments.
 
-Some functions are smooth though a part of them is not. Even powers of `wg.abs`, of Euclidean norms, of `wg.std` and of
-`wg.hypot` are such: the second derivative of `wg.linalg.norm(x) ** 2` at 0 is 2. This holds for the power itself, for
-`wg.square` and for `n * n`. It does not hold if something else stands between the norm and the power. Derivatives with
-respect to the part (by a hook, `retain_grad` or `wg.autograd.grad`) stay as they are.
+If a function has a derivative, Wengert gives it: at 0, at whole numbers, at equal arguments and for very large
+arguments, in reverse, forward and Taylor mode and in compiled code. The tests compare orders 1 to 4 with mpmath, for
+every elementwise operation of one or two numbers, for losses, distances, special functions and densities of
+`wg.distributions`.
+
+Some functions are smooth although a part of them is not. Examples are even powers of `wg.abs`, of Euclidean norms,
+of `wg.std` and of `wg.hypot`: the second derivative of `wg.linalg.norm(x) ** 2` at 0 is 2. This holds for the power
+itself, for `wg.square` and for `n * n`. It does not hold if something else is between the norm and the power.
+Derivatives with respect to the part (by a hook, `retain_grad` or `wg.autograd.grad`) stay as they are.
 
 Functions of eigenvalues in any order, as `(wg.linalg.eigvalsh(x) ** 3).sum()`, are smooth where eigenvalues are equal,
 though no single eigenvalue is. Their first derivative is right there. Those of higher orders are NaN, as in PyTorch and
@@ -33,8 +36,8 @@ Those of `wg.linalg.vector_norm` and `torch.cdist` are 0.
 
 Two things to know about digits:
 
-- The slopes of `sigmoid` and `tanh` are made of their results. Far out they are as accurate as numbers about 1 are:
-  the slope of `sigmoid` at 40 is 0 in float64.
+- The slopes of `sigmoid` and `tanh` are computed from their results. For large arguments the results are near 1,
+  so the slopes are inaccurate: the slope of `sigmoid` at 40 is 0 in float64.
 - A derivative that is a sum of parts is NaN if parts of opposite signs leave the range, as the third one of
   `wg.special.betainc(0.5, 0.5, x)` at 1e-300 does. Powers, with exponents of any kind, are right there.
 

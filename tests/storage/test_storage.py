@@ -19,7 +19,7 @@ import safetensors.numpy
 import wengert as wg
 import wengert.torch as torch
 from wengert.core.errors import DataError
-from wengert.storage import load, load_weights, save
+from wengert.storage import load, load_weights, safetensors_files, save
 from wengert.storage.weights import open_weights
 
 HERE = Path(__file__).parent
@@ -121,9 +121,9 @@ def test_files_are_replaced_when_they_are_complete(tmp_path: Path, monkeypatch: 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    for where, name in ((safetensors.numpy, "save_file"), (os, "fsync"), (os, "replace")):
+    for where, name in ((safetensors_files, "open"), (os, "fsync"), (os, "replace")):
         with monkeypatch.context() as patched:
-            patched.setattr(where, name, full)
+            patched.setattr(where, name, full, raising=False)
             with pytest.raises(DataError, match="was not written: No space left on device"):
                 save(path, wg.zeros(100))
         assert path.read_bytes() == before
@@ -259,14 +259,25 @@ def test_values_in_other_orders_and_places(tmp_path: Path) -> None:
         assert found.tolist() == [1.0, 2.0]
 
 
+def test_files_are_those_of_the_package(tmp_path: Path) -> None:
+    """Names, alignment, metadata and dtypes are what the package of the format writes and reads."""
+    arrays = {d: np.arange(3).astype(d) for d in DTYPES if not d.startswith("complex")}
+    arrays |= {"é": np.ones((2, 0)), "scalar": np.array(2.5), "turned": np.arange(6.0).reshape(2, 3).T}
+    safetensors_files.write(tmp_path / "x", arrays, {"note": "text"})
+    theirs = safetensors.numpy.load_file(tmp_path / "x")
+    with safetensors.safe_open(tmp_path / "x", framework="np") as opened:
+        assert opened.metadata() == {"format": "pt", "note": "text"}
+    assert {k: (v.dtype, v.shape, v.tobytes()) for k, v in theirs.items()} == {
+        k: (v.dtype, v.shape, v.tobytes()) for k, v in arrays.items()
+    }
+    start = 8 + struct.unpack("<Q", (tmp_path / "x").read_bytes()[:8])[0]
+    assert start % 8 == 0
+    with pytest.raises(DataError, match="__metadata__"):
+        safetensors_files.write(tmp_path / "y", {"__metadata__": np.ones(1)})
+
+
 def test_without_ml_dtypes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save({"w": torch.ones(2, dtype=torch.bfloat16)}, tmp_path / "x")
     monkeypatch.setitem(__import__("sys").modules, "ml_dtypes", None)
     with pytest.raises(DataError, match="bfloat16 needs the package ml_dtypes"):
         load_weights(tmp_path / "x")
-
-
-def test_without_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
-    with pytest.raises(DataError, match="need the package safetensors"):
-        save(tmp_path / "x", 1)

@@ -13,7 +13,7 @@ import pytest
 
 import wengert as wg
 import wengert.torch as torch
-from wengert.core.errors import DataError, DTypeError, GradientError, RangeError, ShapeError, StateError
+from wengert.core.errors import DataError, DTypeError, RangeError, ShapeError, StateError
 from wengert.data.rows import Arena, lending, rows_of, stacked
 from wengert.torch.utils.data import (
     BatchSampler,
@@ -282,7 +282,7 @@ def test_random_split() -> None:
     with pytest.warns(UserWarning, match="part 1"):
         assert [len(p) for p in random_split(range(1), [0.5, 0.5])] == [1, 0]
     for wrong in ([3, 3], [0.5, 0.6], [-0.5, 1.5]):
-        with pytest.raises(ShapeError):
+        with pytest.raises((ShapeError, RangeError)):
             random_split(range(5), wrong)
 
 
@@ -305,7 +305,7 @@ def test_random_sampler() -> None:
     wg.manual_seed(5)
     assert list(RandomSampler(range(50))) == first != second
     for wrong in ({"num_samples": 0}, {"num_samples": 2.5}, {"replacement": 1}):
-        with pytest.raises((ShapeError, DTypeError)):
+        with pytest.raises((RangeError, DTypeError)):
             RandomSampler(range(3), **wrong)
 
 
@@ -321,7 +321,7 @@ def test_other_samplers() -> None:
     assert list(BatchSampler(range(5), 2, True)) == [[0, 1], [2, 3]]
     assert [len(BatchSampler(range(5), 2, d)) for d in (False, True)] == [3, 2]
     for wrong in (lambda: BatchSampler([], 0, False), lambda: BatchSampler([], 1, None)):  # type: ignore[arg-type]
-        with pytest.raises((ShapeError, DTypeError)):
+        with pytest.raises((RangeError, DTypeError)):
             wrong()
     with pytest.raises(NotImplementedError):
         iter(Sampler())
@@ -735,8 +735,6 @@ def test_checkpoint(reentrant: bool | None) -> None:
     assert checkpoint(twice, x, factor=2.0, use_reentrant=False).tolist() == twice(x, 2.0).tolist()
     with pytest.raises(DTypeError):
         checkpoint(twice, x, factor=2.0, use_reentrant=True)
-    with pytest.raises(GradientError, match="context_fn"):
-        checkpoint(twice, x, use_reentrant=False, context_fn=lambda: (None, None))
 
 
 def test_checkpoint_sequential() -> None:

@@ -118,3 +118,20 @@ def test_layers_without_a_shape_yet(wrap: Any) -> None:
     with pytest.raises(ValueError, match="run a forward pass"):
         wrap(nn.LazyLinear(7))
     wrap(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("wrong", [lambda x: (x, x), lambda x: x.bool(), lambda x: x[:-1], lambda x: None])
+def test_the_inverse_of_a_second_parametrization_gives_such_a_tensor(wrong: Any) -> None:
+    class Same(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x
+
+    class Wrong(Same):
+        def right_inverse(self, x: Any) -> Any:
+            return wrong(x)
+
+    parametrize = nn.utils.parametrize
+    model = parametrize.register_parametrization(nn.Linear(3, 4), "weight", Same())
+    with pytest.raises(ValueError, match="right_inverse"):
+        parametrize.register_parametrization(model, "weight", Wrong())
+    assert len(model.parametrizations.weight) == 1

@@ -114,9 +114,9 @@ def test_refusals() -> None:
         lambda: F.max_unpool2d(x, torch.zeros(1, 1, 4, 4, dtype=torch.int64), 2, output_size=(4, 4)),
         lambda: F.max_unpool2d(x, torch.zeros(1, 1, 2, 2, dtype=torch.int64), 2),
     ):
-        with pytest.raises(ShapeError):
+        with pytest.raises((ShapeError, RangeError)):
             wrong()
-    with pytest.raises(RangeError):
+    with pytest.raises((ShapeError, RangeError)):
         F.max_unpool1d(torch.ones(1, 1), torch.tensor([[2]]), 2)
     for wrong in (
         lambda: F.max_pool2d(x * 1j, 2),

@@ -142,7 +142,7 @@ def test_what_it_refuses() -> None:
     params = list(net.parameters())
     loss = loss_of(net)
     for count in (0, True, 2.0):
-        with pytest.raises(wg.ShapeError, match=r"microbatches must be .*test_accumulate.py"):
+        with pytest.raises(wg.RangeError, match=r"microbatches must be .*test_accumulate.py"):
             wg.train.accumulate(loss, params, X, Y, microbatches=count)  # type: ignore[arg-type]
     with pytest.raises(wg.ShapeError, match="a batch of 24 in 5 parts, which are not equal"):
         wg.train.accumulate(loss, params, X, Y, microbatches=5)

@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 import wengert.torch as torch
-from wengert.core.errors import DataError, ShapeError
+from wengert.core.errors import DataError, RangeError
 from wengert.torch.utils.data import DataLoader, TensorDataset
 from wengert.train import find_learning_rate
 
@@ -129,7 +129,7 @@ def test_what_is_refused() -> None:
         {"smoothing": 1.0},
         {"diverged": 1.0},
     ):
-        with pytest.raises(ShapeError, match=r"test_finder\.py"):
+        with pytest.raises(RangeError, match=r"test_finder\.py"):
             find_learning_rate(model, optimizer, mse, [(X, Y)], **wrong)
     with pytest.raises(DataError, match="the first loss is nan"):
         find_learning_rate(model, optimizer, lambda o, t: mse(o, t) * math.nan, [(X, Y)], compile=False)

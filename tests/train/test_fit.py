@@ -14,7 +14,7 @@ import pytest
 
 import wengert as wg
 import wengert.torch as torch
-from wengert.core.errors import DataError, DTypeError, GraphError, ShapeError
+from wengert.core.errors import DataError, DTypeError, GraphError, RangeError, ShapeError
 from wengert.torch.utils.data import DataLoader, TensorDataset
 from wengert.train import Callback, Run, fit, metrics
 
@@ -350,8 +350,9 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a dict without loss": ({"loss": lambda o, t: {"mse": mse(o, t)}}, DTypeError, "gave a dict of 'mse'"),
     "a part of many": ({"loss": lambda o, t: (mse(o, t), {"e": o})}, ShapeError, r"'e' of shape \(8, 1\)"),
     "a forward of one": ({"forward": lambda m, b: m(b[0])}, DTypeError, r"forward\(model, batch\) gave a Tensor"),
-    "epochs below 0": ({"epochs": -1}, ShapeError, "epochs=-1"),
-    "accumulating nothing": ({"accumulate": 0}, ShapeError, "accumulate=0"),
+    "epochs below 0": ({"epochs": -1}, RangeError, "epochs=-1"),
+    "accumulating nothing": ({"accumulate": 0}, RangeError, "accumulate=0"),
+    "a norm below 0": ({"clip_norm": -1.0}, RangeError, "clip_norm=-1.0"),
     "a callback that is a function": ({"callbacks": [print]}, DTypeError, "a callback that is a builtin"),
     "a callback that is a class": ({"callbacks": [Holed]}, DTypeError, "a callback that is a type"),
     "a metric that is a class": ({"metrics": [metrics.Accuracy]}, DTypeError, "is no metric"),

@@ -159,7 +159,7 @@ def test_errors() -> None:
         metrics.Accuracy().update(np.zeros((3, 2)), np.zeros(2, int))
     with pytest.raises(ShapeError, match=r"TopK\(5\) of an output of shape \(3, 2\)"):
         metrics.TopK().update(np.zeros((3, 2)), np.zeros(3, int))
-    with pytest.raises(ShapeError, match=r"TopK\(k=0\)"):
+    with pytest.raises(RangeError, match=r"TopK\(k=0\)"):
         metrics.TopK(0)
     with pytest.raises(RangeError, match=r"class 3 for a confusion matrix of 3 classes " + here):
         metrics.ConfusionMatrix(3).update([0], [3])

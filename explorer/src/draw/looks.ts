@@ -1,7 +1,7 @@
 /** How visible things look: what views decide, and what follows from the recording alone. */
 import type { Item, VisibleEdge } from "../fold/visible";
 import type { BoxSize } from "../layout/nested";
-import { middleCut, shownCount } from "../format";
+import { middleCut, nameAndIndex, shownCount, subscript } from "../format";
 import { FLAG } from "../trace/types";
 import { kindOf, nameOf, symbolOf, text, type Model } from "../trace/model";
 import type { FontName } from "./display";
@@ -204,7 +204,19 @@ export function baseLook(model: Model, item: Item): NodeLook {
     const symbol = symbolOf(model, item.node);
     return { shape: kind === "root" ? "root" : "op", label: symbol, font: fontOf(symbol), bad };
   }
-  return { shape: kind === "root" ? "root" : kind, label: shortName(nameOf(model, item.node)), font: "math", bad };
+  return { shape: kind === "root" ? "root" : kind, label: lowered(nameShown(model, item.node)), font: "math", bad };
+}
+
+/** Where modules stand around their weights the last part of a name says it; a document that has none tells it in full. */
+function nameShown(model: Model, node: number): string {
+  const name = nameOf(model, node);
+  return model.trace.origins !== undefined && model.trace.nodes.scope[node] === 0 ? middleCut(name, 16) : shortName(name);
+}
+
+/** "W1" as the tape writes it: W₁. */
+function lowered(name: string): string {
+  const [letters, index] = nameAndIndex(name);
+  return letters + subscript(index);
 }
 
 /** Words are set as text, everything shorter as mathematics: letters italic, signs upright. Roots hang low in fonts for mathematics. */

@@ -1,6 +1,6 @@
 /** Writes a display list as SVG, for export and print. */
 import { num } from "./curves";
-import { shownAt, type DisplayItem, type DisplayList } from "./display";
+import { shownAt, type DisplayItem, type DisplayList, type View } from "./display";
 import type { Palette, Token } from "./palette";
 import { FONTS } from "./text";
 
@@ -11,11 +11,14 @@ export interface SvgOptions {
   readonly margin?: number;
   /** Without it the picture is transparent. */
   readonly background?: boolean;
+  /** What of it is drawn, as large as it is seen; all of it if not given. */
+  readonly view?: View | undefined;
 }
 
-export function svg(list: DisplayList, { palette, title, margin = 16, background = true }: SvgOptions): string {
+export function svg(list: DisplayList, { palette, title, margin = 16, background = true, view }: SvgOptions): string {
   const { x, y, width, height } = list.bounds;
-  const frame = [x - margin, y - margin, width + 2 * margin, height + 2 * margin].map(num);
+  const scale = view?.scale ?? 1;
+  const frame = (view ? [view.x, view.y, view.width / scale, view.height / scale] : [x - margin, y - margin, width + 2 * margin, height + 2 * margin]).map(num);
   const glows = new Set<Token>();
   for (const item of list.items) if (item.kind === "path" && item.glow) glows.add(item.glow);
   const defs = [...glows].map(
@@ -23,11 +26,11 @@ export function svg(list: DisplayList, { palette, title, margin = 16, background
       `<filter id="glow-${token}" x="-60%" y="-60%" width="220%" height="220%"><feDropShadow dx="0" dy="0" stdDeviation="8" flood-color="${palette[token]}"/></filter>`,
   );
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="${escaped(title)}" width="${frame[2]}" height="${frame[3]}" viewBox="${frame.join(" ")}">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="${escaped(title)}" width="${num((view?.width ?? width + 2 * margin))}" height="${num(view?.height ?? height + 2 * margin)}" viewBox="${frame.join(" ")}">`,
     `<title>${escaped(title)}</title>`,
     defs.length > 0 ? `<defs>${defs.join("")}</defs>` : "",
     background ? `<rect x="${frame[0]}" y="${frame[1]}" width="${frame[2]}" height="${frame[3]}" fill="${palette.canvas}"/>` : "",
-    ...list.items.filter((item) => shownAt(item, 1)).map((item) => written(item, palette)),
+    ...list.items.filter((item) => shownAt(item, scale)).map((item) => written(item, palette)),
     "</svg>",
   ].join("");
 }

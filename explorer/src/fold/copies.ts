@@ -50,12 +50,21 @@ export function copiedFrom(model: Model, node: number): number {
 
 const records = new WeakMap<Model, Int32Array>();
 
-/** The nodes that are no such copies: what a reader of the program would list, in the order of the tape. */
+/** Up to here leaves are listed first: a reader sees all at once. */
+const FEW = 12;
+
+/**
+ * The nodes that are no such copies: what a reader of the program would list, in the order of the tape. A leaf stands before
+ * what first takes it.
+ */
 export function recordsOf(model: Model): Int32Array {
   let found = records.get(model);
   if (found === undefined) {
     const copied = copiedFor(model);
-    records.set(model, (found = Int32Array.from({ length: model.nodes }, (_, n) => n).filter((n) => (copied[n] as number) < 0)));
+    const isLate = (n: number) => model.nodes > FEW && edgesAt(model.operands, n).length === 0;
+    const key = Float64Array.from({ length: model.nodes }, (_, n) => (isLate(n) ? edgesAt(model.consumers, n).reduce((first, e) => Math.min(first, model.dst[e]!), model.nodes) - 0.5 : n));
+    found = Int32Array.from(key.keys()).filter((n) => (copied[n] as number) < 0).sort((a, b) => key[a]! - key[b]! || a - b);
+    records.set(model, found);
   }
   return found;
 }

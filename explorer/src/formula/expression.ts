@@ -2,7 +2,7 @@
 import { num } from "../trace/decode";
 import { copiedFrom } from "../fold/copies";
 import { edgesAt, nameOf, opOf, recordedValue, type Model } from "../trace/model";
-import { shownNumber } from "../format";
+import { nameAndIndex, shownNumber } from "../format";
 import { pieces, type Piece } from "./template";
 
 export type Part =
@@ -25,8 +25,8 @@ const CALL = 9;
 const LONG = 44;
 
 function splitName(name: string): Called {
-  const found = /^(.*?[^\d_.])_?(\d{1,6})$/u.exec(name);
-  return found === null ? { name, index: "" } : { name: found[1] as string, index: found[2] as string };
+  const [letters, index] = nameAndIndex(name);
+  return { name: letters, index };
 }
 
 interface Called {

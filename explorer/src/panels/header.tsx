@@ -64,6 +64,13 @@ export function Header() {
           <kbd>⌘K</kbd> Find
         </button>
       )}
+      {store.tab.value === "graph" && (
+        <button class="wg-quiet wg-icon" type="button" aria-label="Save the picture" title="Save the picture (S)" onClick={() => (store.saving.value = true)}>
+          <svg width="18" height="18" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" aria-hidden="true">
+            <path d="M12 3v12M7 10l5 5 5-5M4 20h16" />
+          </svg>
+        </button>
+      )}
       <ThemeButton />
     </header>
   );

@@ -115,15 +115,9 @@ function keptByNode(model: Model): Map<number, number[]> {
   return kept;
 }
 
-/** The place of a node among the rows, which ascend. */
+/** The place of a node among the rows. */
 function placeIn(rows: Int32Array, node: number): number {
-  let [low, high] = [0, rows.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((rows[middle] as number) < node) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return Math.max(0, rows.indexOf(node));
 }
 
 interface RowProps {

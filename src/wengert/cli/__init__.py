@@ -1,4 +1,4 @@
-"""Commands: `wengert demo`, `info`, `cache`, `explore`, `playground`, `inspect`, `convert`, `export`, `launch`."""
+"""Commands: `wengert demo`, `info`, `cache`, `explore`, `playground`, `docs`, `inspect`, `convert` and others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..core.errors import WengertError
 from ..version import __version__
-from . import cache, demo, explore, info, launch, onnx_models, playground, weights
+from . import cache, demo, docs, explore, info, launch, onnx_models, playground, weights
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     cache.add_parser(commands)
     explore.add_parser(commands)
     playground.add_parser(commands)
+    docs.add_parser(commands)
     weights.add_parser(commands)
     onnx_models.add_parser(commands)
     launch.add_parser(commands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
 import sys
 import tempfile
@@ -190,13 +191,22 @@ def _shown(
 
 # -- models and weights
 
+# Beginnings of binary files that need not have a zero byte: gzip, PDF.
+_BINARY = (b"\x1f\x8b", b"%PDF")
 # Endings of files that are opened, not run as scripts.
 _OPENED = (".onnx", ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".npz", ".npy", ".gguf")
 
 
 def _is_opened(path: str) -> bool:
-    """Return whether a path is called like a file that is opened and not run as a script."""
-    return path.lower().endswith(_OPENED)
+    """Return whether a path is a file that is opened and not run as a script: by what is in it, else by its name."""
+    if path.lower().endswith(_OPENED):
+        return True
+    if path.lower().endswith(".py") or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        start = file.read(4096)
+    # No program in Python has such bytes.
+    return b"\0" in start or start.startswith(_BINARY)
 
 
 def _take_options(args: argparse.Namespace) -> argparse.ArgumentParser:

@@ -158,7 +158,7 @@ def here(x: Any, what: str) -> Any:
 
 
 def in_place_of(old: Any, new: Any) -> Any:
-    """Return what stands for a tensor's new value: a whole one goes where the old one was."""
+    """Return a tensor's new value, moved to the device of the old one if it is whole."""
     if isinstance(new, Elsewhere) and (new.place is None or new.place == getattr(old, "place", None)):
         return new
     new = here(new, "a value")
@@ -168,7 +168,7 @@ def in_place_of(old: Any, new: Any) -> Any:
 
 
 def as_data(x: Any) -> Any:
-    """Return what stands for a tensor's value: an array, or a value that is elsewhere."""
+    """Return a tensor's value: an array of the host, or a value on another device."""
     return x if isinstance(x, Elsewhere) else np.asarray(x)
 
 
@@ -200,7 +200,7 @@ def register(load: Callable[[], Placing]) -> None:
 
 
 def placing() -> Placing:
-    """Return what puts arrays on devices."""
+    """Return the `Placing` that puts arrays on devices."""
     return _loads[0]()
 
 

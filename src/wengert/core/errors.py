@@ -42,7 +42,8 @@ PACKAGES = ("site-packages" + os.sep, "dist-packages" + os.sep)
 class WengertError(Exception):
     """The base of every error that Wengert raises on purpose.
 
-    Its `place` is the one that ends its first line, "" where no line of a user led to it.
+    Its `place` is the one that ends its first line, "" where no line of a user led to it; `module` is the path of the
+    innermost module that it came from, None outside of all.
 
     >>> import wengert as wg
     >>> try:
@@ -57,6 +58,7 @@ class WengertError(Exception):
     # True for what a call of a compiled function lacks that a call without compiling makes.
     is_of_first_call = False
     place: str | None = None
+    module: str | None = None
 
 
 class ShapeError(WengertError, ValueError):
@@ -67,8 +69,8 @@ class DTypeError(WengertError, TypeError):
     """An error for a dtype or a Python type that an operation does not take."""
 
 
-class RangeError(WengertError, IndexError):
-    """An error for an index outside a tensor, or a class outside a table."""
+class RangeError(WengertError, IndexError, ValueError):
+    """An error for an index outside a tensor, a class outside a table, or an option outside its range."""
 
 
 class GradientError(WengertError, RuntimeError):

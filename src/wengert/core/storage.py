@@ -184,7 +184,7 @@ def strides_of(x: Any) -> tuple[int, ...] | None:
 
 
 def share(x: Any) -> Any:
-    """Return what a view of `x` refers to as its base, a new storage if there is none."""
+    """Return the base that a view of `x` refers to: its storage, which is made if there is none."""
     x = x.owner if x.is_name else x
     base = x._share
     if base is not None and type(base) is not tuple:

@@ -70,8 +70,7 @@ class Tensor(Methods):
     _spec: Spec
     node: Node | None
     _grad: Any  # a tensor, None, or what is Unread
-    # In a namespace with views, what a tensor shares memory by: a `Storage` or a `Branch` of one. Elsewhere how a value
-    # was taken from another tensor (see `taken_from`), or the storage of one that is written to part by part.
+    # A `Storage` or a `Branch` in a namespace with views, and of a tensor that is written to part by part; else `Base`.
     _share: Any
     _window: Any  # the array of a member in memory that its storage has alone
 
@@ -431,22 +430,16 @@ class Tensor(Methods):
             return None
         if type(found) is Unread:
             found = self._grad = found.read()
-        kept: Tensor | None = found
-        return kept
+        return found  # type: ignore[no-any-return]
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        if value is not None:
-            if not isinstance(value, Tensor):
-                fail(DTypeError, f".grad must be a tensor or None, not {type(value).__name__}")
-            if value.shape != self.shape:
-                fail(ShapeError, f".grad of shape {value.shape} for a tensor of shape {self.shape}")
+        if value is not None and not isinstance(value, Tensor):
+            fail(DTypeError, f".grad must be a tensor or None, not {type(value).__name__}")
+        if value is not None and value.shape != self.shape:
+            fail(ShapeError, f".grad of shape {value.shape} for a tensor of shape {self.shape}")
         note_gradient(self)
         self._grad = value
-
-    @grad.deleter
-    def grad(self) -> None:
-        self.grad = None
 
     @property
     def source(self) -> Source | None:
@@ -529,7 +522,7 @@ class Tensor(Methods):
         return self._reduced(self._value("pickling") if self.is_leaf else None)
 
     def _reduced(self, value: Any) -> tuple[Any, ...]:
-        """Return what makes another of it, and what that is given: this value for its own."""
+        """Return the (callable, args) pair that rebuilds this tensor with the given value when it is unpickled."""
         if not self.is_leaf:
             mend = "Only leaves can: use t.detach()."
             refuse(f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend, self, GradientError)

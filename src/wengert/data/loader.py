@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import ShapeError, fail
+from ..core.errors import RangeError, ShapeError, fail
 from ..core.tensor import Tensor, asarray
 
 
@@ -22,7 +22,7 @@ def batches(
     size: the rows of a batch; the last one may be shorter unless `drop_last`.
     shuffle: in a random order, drawn from `seed` (None: a new order every time).
 
-    Raises ShapeError when the lengths differ or `size` is below 1.
+    Raises ShapeError when the lengths differ, RangeError when `size` is below 1.
 
     >>> import numpy as np, wengert as wg
     >>> [x.tolist() for (x,) in wg.data.batches(np.arange(5), size=2)]
@@ -33,7 +33,7 @@ def batches(
     if len(lengths) > 1:
         fail(ShapeError, f"arrays of different lengths: {', '.join(str(c.shape) for c in columns)}")
     if size < 1:
-        fail(ShapeError, f"a batch size of {size}", "It must be at least 1.")
+        fail(RangeError, f"a batch size of {size}", "It must be at least 1.")
     count = lengths.pop() if lengths else 0
     order = np.random.default_rng(seed).permutation(count) if shuffle else None
 

@@ -252,6 +252,14 @@ def _scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        fail(DataError, "images need the package Pillow", "Install it with: pip install pillow")
+    return Image
+
+
 class ImageFolder:
     """Images in folders, one folder for each class, by the package Pillow.
 
@@ -277,6 +285,7 @@ class ImageFolder:
         extensions: Sequence[str] = _IMAGES,
     ) -> None:
         self.root, self.transform, self.target_transform = os.fspath(root), transform, target_transform
+        _pillow()
         try:
             self.classes = sorted(e.name for e in os.scandir(self.root) if e.is_dir())
         except OSError as e:
@@ -297,14 +306,11 @@ class ImageFolder:
 
     def __getitem__(self, index: Any) -> tuple[Any, Any]:
         path, number = self.samples[_place(index, len(self.samples))]
-        try:
-            from PIL import Image, UnidentifiedImageError
-        except ImportError:
-            fail(DataError, "images need the package Pillow", "Install it with: pip install pillow")
+        pillow = _pillow()
         try:
             with open(path, "rb") as file:
-                image: Any = Image.open(file).convert("RGB")
-        except (OSError, UnidentifiedImageError) as e:
+                image: Any = pillow.open(file).convert("RGB")
+        except (OSError, pillow.UnidentifiedImageError) as e:
             fail(DataError, f"{path} cannot be read: {e}")
         if self.transform is not None:
             image = self.transform(image)

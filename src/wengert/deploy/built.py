@@ -213,7 +213,7 @@ def _fields(program: Captured, weights: Layout, state: Layout, ready: int) -> tu
     found += [Field("state", "state")] if state.nbytes else []
     found += [Field("ready", "ready")] if ready else []
     found.append(Field("memory", "memory"))
-    taken = {"weights", "state", "ready", "memory"}
+    taken = {f.name for f in found}
     for role, values in (("input", program.inputs), ("output", program.outputs)):
         for value, _ in values:
             name = identifier(value.name, taken)

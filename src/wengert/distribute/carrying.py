@@ -79,7 +79,7 @@ def result_of(fn: Callable[..., Any], result: Any, rank: int) -> bytes:
 
 
 def called(fn: Callable[..., Any]) -> str:
-    """Return what errors call a function."""
+    """Return a function's name in errors."""
     return str(getattr(fn, "__name__", fn))
 
 
@@ -96,7 +96,7 @@ def _described(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return what errors call a value by its type."""
+    """Return a value's name in errors, by its type."""
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in tuple('aeiou') else 'a'} {name}"
 

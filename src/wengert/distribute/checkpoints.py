@@ -28,7 +28,7 @@ _LEFT = "What was saved before is there still."
 
 
 def _told(value: Any) -> list[Any]:
-    """Return what every rank tells, in order: values of JSON."""
+    """Return the JSON values that the ranks report, in order."""
     group = current()
     if not isinstance(group, OnMesh):
         return [value]

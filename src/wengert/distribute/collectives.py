@@ -48,7 +48,7 @@ def all_reduce(x: Any, over: str, op: str = "sum") -> Tensor:
 
 
 def all_gather(x: Any, over: str, axis: int = 0, replicated: bool = True) -> Tensor:
-    """Return what the ranks along a mesh axis have, joined along `axis` in their order, on all of them.
+    """Return the values of the ranks along a mesh axis, joined along `axis` in order, on all of them.
 
     With `replicated` the result is one value that all share, whose derivative is a rank's own part of what arrives;
     without, each rank's result is its own, and the derivative is a `reduce_scatter`.
@@ -81,7 +81,7 @@ def own_part(x: Any, over: str, axis: int = 0) -> Tensor:
 
 
 def broadcast(x: Any, over: str, root: int = 0) -> Tensor:
-    """Return what the rank at position `root` along a mesh axis has, on all ranks along it.
+    """Return the value of the rank at position `root` along a mesh axis, on all ranks along it.
 
     Raises GraphError for a root that is not there.
     """
@@ -92,7 +92,7 @@ def broadcast(x: Any, over: str, root: int = 0) -> Tensor:
 
 
 def permute(x: Any, over: str, pairs: Sequence[tuple[int, int]]) -> Tensor:
-    """Return what another rank sends, by `pairs` of (source, target) along a mesh axis; zeros where nobody does.
+    """Return the value that another rank sends, by `pairs` of (source, target) along a mesh axis; zeros if nobody does.
 
     A pair alone is a send and its receive; a ring is `[(i, (i + 1) % n) for i in range(n)]`. Raises ShapeError where
     a rank is named twice.

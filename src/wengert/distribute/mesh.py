@@ -164,7 +164,7 @@ class Transport:
         raise NotImplementedError
 
     def exchanges(self, mesh: Mesh) -> Exchanges | None:
-        """Return what moves a program's collectives on a mesh while its other steps run; None where nothing does.
+        """Return the exchanges that move collectives on a mesh while other steps run; None if there are none.
 
         All ranks ask for it at the same time.
         """

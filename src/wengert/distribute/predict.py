@@ -325,7 +325,7 @@ def _spec(x: Any) -> Spec:
 def predict(
     step: Any, mesh: Mesh | None = None, cluster: Cluster | None = None, args: Sequence[Any] = ()
 ) -> Prediction:
-    """Return what a step takes on the ranks of a mesh, without these ranks.
+    """Return the predicted time and memory of a step on the ranks of a mesh, without these ranks.
 
     Parameters
     ----------
@@ -574,7 +574,7 @@ def _call(
 
 
 def _around(made: Partitioned) -> float:
-    """Return what Python takes in a step beside its program."""
+    """Return the seconds that Python takes in a step beside its program."""
     alone = _Alone(made.mesh.size)
     group = OnMesh(made.mesh, alone)
     engine = OneRank(made, group)
@@ -729,13 +729,13 @@ def measure(size: int = 1 << 22, repeats: int = 20) -> Cluster:
         return spent(lambda: made.run(values))
 
     def row(count: int, x: Node, op: Op, given: Sequence[Any], **attrs: Any) -> Node:
-        """Return what an op of one spec makes of a value after so many times, one after the other."""
+        """Return the result of applying an op `count` times to a value of the same spec."""
         for _ in range(count):
             x = located(op, (x, *given), attrs, x.spec)
         return x
 
     def in_program(op: Op, size: int, **attrs: Any) -> float:
-        """Return what one more collective in a program takes."""
+        """Return the seconds that one more collective in a program takes."""
         x = input_node(spec_of((size // 8,), np.dtype(float)))
         one, more = (time_of([row(k, x, op, (), **over, **attrs)], [x]) for k in (1, 1 + _IN_A_ROW))
         return max(more - one, 1e-9) / _IN_A_ROW
@@ -752,7 +752,7 @@ def measure(size: int = 1 << 22, repeats: int = 20) -> Cluster:
         return float(np.clip((moving + computing - both) / moving, 0.0, 1.0))
 
     def message() -> float:
-        """Return what a message takes on the rank that sends it, and on the one that receives it, on average."""
+        """Return the mean seconds that a message takes on the sending and on the receiving rank."""
         ends, rank = links(line.transport), line.transport.rank
         there = spec_of((_MESSAGE // 8,), np.dtype(float))
         x, other, times = np.zeros(there.shape), rank ^ 1, []

@@ -106,7 +106,7 @@ class Program:
         return named if is_found_by_name(self, self.__dict__.get("__module__"), named) else self.parts()
 
     def parts(self) -> tuple[Any, tuple[Any, ...]]:
-        """Return what makes another of it, and what that is given: how it is pickled where no name leads to it."""
+        """Return the (callable, args) pair that rebuilds this function when it is unpickled."""
         return type(self), self._given
 
     def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:

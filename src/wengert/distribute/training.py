@@ -400,7 +400,7 @@ def _kept(traced: Traced, captures: Captures, placed: Collection[int]) -> Kept:
 
 
 def _name(node: Node, cell: Cell | None) -> str:
-    """Return what an input is called: a number that an object keeps (a rate) by its name there."""
+    """Return an input's name; a number that an object keeps (a rate) has its name there."""
     name = str(node.attrs["name"]) or "a value"
     key = getattr(cell, "name", None)
     return f"{key!r} of {name}" if isinstance(key, str) and not isinstance(cell, TensorCell) else name

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
+from collections import Counter
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from ..core.errors import DTypeError, fail, user_frame
 from ..core.graph.graph import Graph
@@ -34,6 +35,10 @@ from .recording.rerun import of_recording
 
 # Up to so many rows a recorded run is compiled without being asked to.
 COMPILED = 1000
+
+
+# How a line of a comparison begins.
+_EDITS = {"added": "+", "removed": "-", "changed": "~"}
 
 
 class Exploration:
@@ -119,13 +124,31 @@ class Exploration:
         found = [f"{f.severity}: {f.title}, {f.where}" for f in self.findings]
         if "error" in meta:
             found.insert(0, stopped_by(meta["error"]).partition("\n")[0])
-        return "\n".join([f"{name}: {', '.join(parts)}", *found, *meta.get("notes", [])])
+        changes = self._told_edits() if "diff" in self.document else []
+        return "\n".join([f"{name}: {', '.join(parts)}", *found, *meta.get("notes", []), *changes])
+
+    def _told_edits(self) -> list[str]:
+        """Return the edits of a comparison, one a line, and how many values and gradients differ, the first by name."""
+        found = self.document["diff"]
+        edits, pairs = found["edits"], found["pairs"]
+        counts = Counter(edit["kind"] for edit in edits)
+        title = ", ".join(f"{n} {kind}" for kind, n in counts.items()) or "no edits"
+        lines = [f"{title}:" if edits else title]
+        lines += [f"  {_EDITS[edit['kind']]} {edit['text']}" for edit in edits]
+        for what in ("value", "gradient"):
+            apart = [(i, off) for i, off in zip(pairs["a"], pairs[what]) if off]
+            if apart:
+                first, off = apart[0]
+                row = self.recording.rows[first]
+                called = row.name or (row.op.name if row.op is not None else row.kind)
+                told = f"{len(apart):,} {what}s differ, first" if len(apart) > 1 else f"1 {what} differs,"
+                lines.append(f"{told} that of {called}, by {float(off):.2g} of its size")
+        return lines
 
     def __repr__(self) -> str:
         return f"<Exploration of {self}>"
 
 
-@runtime_checkable
 class Timeline(Protocol):
     """A prediction, or a measurement, of a graph that is run by many: of a step on a cluster, say."""
 
@@ -189,7 +212,7 @@ def explore(
             return Exploration(from_tensor(target, names), compiled)
         if isinstance(target, Graph) and not args and not kwargs:
             return Exploration(from_graph(target), compiled)
-        if isinstance(target, Timeline) and not args and not kwargs:
+        if hasattr(type(target), "__timeline__") and not args and not kwargs:
             return of_timeline(target)
         if isinstance(target, Batching) and not args and not kwargs:
             return of_batching(target)

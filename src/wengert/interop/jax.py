@@ -102,7 +102,7 @@ def _check(graph: Graph, name: str) -> None:
 
 
 def _lowered(graph: Graph, leaves: tuple[Any, ...], name: str) -> list[Any]:
-    """Return what a graph's outputs are for JAX's arrays; NaN where a check fails."""
+    """Return a graph's outputs for JAX's arrays; NaN if a check fails."""
     lowering = Trace(lower)
     lowering.begin(())  # no input is known before a run, so that all checks are in it
     outputs = lower(graph.expand(), leaves, lowering)

@@ -25,7 +25,7 @@ import numpy as np
 
 import wengert as wg
 
-from ..core.errors import DataError, DTypeError, ShapeError, fail
+from ..core.errors import DataError, DTypeError, RangeError, ShapeError, fail
 from ..core.spec import category
 from ..core.state.locks import lock
 from ..core.tensor import Tensor
@@ -274,14 +274,14 @@ class _Network(BaseEstimator):  # type: ignore[misc]
             if isinstance(value, bool) or not isinstance(value, Integral):
                 fail(DTypeError, f"{own}: {name}={value!r} is a {type(value).__name__}, not an int")
             if int(value) < least:
-                fail(ShapeError, f"{own}: {name}={value!r}", f"It must be at least {least}.")
+                fail(RangeError, f"{own}: {name}={value!r}", f"It must be at least {least}.")
         for name in ("lr", "tol", "validation_fraction"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real):
                 fail(DTypeError, f"{own}: {name}={value!r} is a {type(value).__name__}, not a number")
             number = float(value)
             if not 0.0 <= number < math.inf or (name == "validation_fraction" and not 0.0 < number < 1.0):
-                fail(ShapeError, f"{own}: {name}={value!r} is out of range")
+                fail(RangeError, f"{own}: {name}={value!r} is out of range")
 
     # -- what is made anew for each fit
 
@@ -653,7 +653,7 @@ class _OnLogits:
 
     def __init__(self, loss: Any, count: int) -> None:
         if not callable(loss):
-            fail(ShapeError, f"Classifier: loss={loss!r}", "It is 'cross_entropy' or a function.")
+            fail(RangeError, f"Classifier: loss={loss!r}", "It is 'cross_entropy' or a function.")
         self.loss, self.count = loss, count
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -666,7 +666,7 @@ class _OnNumbers:
 
     def __init__(self, loss: Any) -> None:
         if not callable(loss):
-            fail(ShapeError, f"Regressor: loss={loss!r}", f"It is one of {', '.join(_LOSSES)}, or a function.")
+            fail(RangeError, f"Regressor: loss={loss!r}", f"It is one of {', '.join(_LOSSES)}, or a function.")
         self.loss = loss
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:

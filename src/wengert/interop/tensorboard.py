@@ -29,6 +29,15 @@ Path = str | os.PathLike[str]
 _BUCKETS = 64
 
 
+def event_writer() -> Any:
+    """Return TensorBoard's writer of events. Raises GraphError where the package is not installed."""
+    try:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    except ImportError:
+        fail(GraphError, "TensorBoard is not installed", "Install it: pip install 'wengert[tensorboard]'.")
+    return EventFileWriter
+
+
 class SummaryWriter:
     """A writer of event files into a folder; `tensorboard --logdir` shows it.
 
@@ -184,11 +193,7 @@ class SummaryWriter:
         if self._closed:
             fail(StateError, f"the writer of {self.log_dir} is closed", "Make another one: SummaryWriter(log_dir).")
         if folder not in self._writers:
-            try:
-                from tensorboard.summary.writer.event_file_writer import EventFileWriter
-            except ImportError:
-                fail(GraphError, "TensorBoard is not installed", "Install it: pip install 'wengert[tensorboard]'.")
-            self._writers[folder] = EventFileWriter(folder)
+            self._writers[folder] = event_writer()(folder)
         return self._writers[folder]
 
     def _add_value(self, folder: str, step: int | None, walltime: float | None, **value: Any) -> None:

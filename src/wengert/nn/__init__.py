@@ -136,11 +136,19 @@ if TYPE_CHECKING:
     )
     from .layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
     from .layers.sparse import Embedding, EmbeddingBag
+    from .layers.vision import (
+        ChannelShuffle,
+        PixelShuffle,
+        PixelUnshuffle,
+        Upsample,
+        UpsamplingBilinear2d,
+        UpsamplingNearest2d,
+    )
 
 # The modules with layers; each is loaded when a layer is asked for that none of those before it has.
 _KINDS = (
     *("linear", "activation", "dropout", "norm", "conv", "container", "loss", "sparse", "recurrent", "attention"),
-    *("pad", "distance", "pool"),
+    *("pad", "distance", "pool", "vision"),
 )
 
 __all__ = [
@@ -163,6 +171,7 @@ __all__ = [
     "Bilinear",
     "CELU",
     "CTCLoss",
+    "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
     "CircularPad3d",
@@ -244,6 +253,8 @@ __all__ = [
     "PairwiseDistance",
     "Parameter",
     "ParameterList",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
     "RNN",
@@ -284,6 +295,9 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
+    "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",

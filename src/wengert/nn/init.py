@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import ShapeError, fail
+from ..core.errors import RangeError, ShapeError, fail
 from ..core.spec import real_dtype
 from ..core.tensor import Tensor, wrap
 from ..ops.random import functions as random
@@ -52,7 +52,7 @@ _GAINS = {
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the gain that keeps the variance through a nonlinearity; `param` is `leaky_relu`'s slope (default 0.01).
 
-    Raises ShapeError for a name that is not known.
+    Raises RangeError for a name that is not known.
 
     >>> import wengert as wg
     >>> round(wg.nn.init.calculate_gain("relu"), 4)
@@ -64,7 +64,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         slope = 0.01 if param is None else float(param)
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity not in _GAINS:
-        fail(ShapeError, f"no gain is known for {nonlinearity!r}", f"Known are: leaky_relu, {', '.join(_GAINS)}.")
+        fail(RangeError, f"no gain is known for {nonlinearity!r}", f"Known are: leaky_relu, {', '.join(_GAINS)}.")
     return _GAINS[nonlinearity]
 
 
@@ -124,7 +124,7 @@ def trunc_normal_(
 ) -> Tensor:
     """Fill a tensor with normal numbers, those outside [a, b] drawn again.
 
-    Raises ShapeError where the interval holds next to none.
+    Raises RangeError where the interval holds next to none.
 
     >>> import wengert as wg
     >>> wg.nn.init.trunc_normal_(wg.empty((100, 100)), a=-1.0, b=1.0).max().item() <= 1.0
@@ -132,7 +132,7 @@ def trunc_normal_(
     """
     low, high = (_normal_cdf((edge - mean) / std) for edge in (a, b))
     if not high - low > 1e-6:
-        fail(ShapeError, f"[{a}, {b}] holds next to nothing of a normal distribution with mean {mean}, std {std}")
+        fail(RangeError, f"[{a}, {b}] holds next to nothing of a normal distribution with mean {mean}, std {std}")
     out = np.empty(0)
     while out.size < tensor.size:
         count = int((tensor.size - out.size) / (high - low) * 1.1) + 8
@@ -209,7 +209,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
 
 def _fan(tensor: Tensor, mode: str) -> int:
     if mode not in ("fan_in", "fan_out"):
-        fail(ShapeError, f"mode must be 'fan_in' or 'fan_out', not {mode!r}")
+        fail(RangeError, f"mode must be 'fan_in' or 'fan_out', not {mode!r}")
     return fans(tensor)[mode == "fan_out"]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import tree
 from ..core.elsewhere import check_move, device_name, move_, names_device
-from ..core.errors import DTypeError, GraphError, StateError, fail
+from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, StateError, WengertError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
 from ..core.state.blocks import LEFT, blocks, current_block, note_change
@@ -23,6 +23,18 @@ M = TypeVar("M", bound="Module")
 Hook = Callable[..., Any]
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
+# What users of other libraries look for in a module, and what does it here.
+_ELSEWHERE = {
+    "fit": "Train it with wg.train.fit(model, optimizer, loss, data).",
+    "evaluate": "Write wg.train.evaluate(model, loss, data).",
+    "predict": "Call it: model(x), after model.eval() and under wg.no_grad() if it has been trained.",
+    "compile": "Write wg.jit(model).",
+    "summary": "Write wg.summary(model, x).",
+    "save": "Write wg.storage.save(path, model.state_dict()).",
+    "load": "Write model.load_state_dict(wg.storage.load(path)).",
+    "cuda": 'Write model.to("cuda"). It needs JAX; without it models run compiled on the processor.',
+    "cpu": 'Write model.to("cpu").',
+}
 
 
 class Incompatible(NamedTuple):
@@ -149,6 +161,10 @@ class Module:
             if self._pre_hooks or self._hooks:
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
+        except (ShapeError, DTypeError, RangeError) as e:
+            if e.module is None:
+                _name_module(e, self, args)
+            raise
         finally:
             reset_mode(token)
 
@@ -212,6 +228,11 @@ class Module:
             )
         else:
             object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError, with what does what other libraries call so."""
+        missing = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(f"{missing}. {_ELSEWHERE[name]}" if name in _ELSEWHERE else missing, name=name, obj=self)
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
@@ -537,6 +558,16 @@ def _add_hook(hooks: dict[int, Hook], hook: Hook) -> HookHandle:
     handle = HookHandle(hooks)
     hooks[handle._number] = hook
     return handle
+
+
+def _name_module(e: WengertError, module: Module, args: tuple[Any, ...]) -> None:
+    """Say in which module of a model an error was raised, and what that was given."""
+    scope = get_mode().scope
+    e.module = "" if scope is None else scope.path
+    if e.module:
+        kind = type(module).__name__ if module._modules else repr(module)
+        given = ", ".join(str(x.spec) for x in tree.leaves(args) if isinstance(x, Tensor)) or "no tensors"
+        e.args = (f"{e.args[0]}\nRaised in module {e.module!r}, {kind}, which was given {given}.",)
 
 
 def _misfit(missing: Sequence[str], unexpected: Sequence[str], wrong: Sequence[str]) -> str:

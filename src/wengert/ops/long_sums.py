@@ -225,7 +225,7 @@ def add_rows(rows: Any, values: Any, count: int) -> Any:
 
 
 def _with_heavy(rows: Any, values: Any, count: int, heavy: Any) -> Any:
-    """Return what `add_rows` does, with the values of each of the `heavy` rows summed by themselves."""
+    """Return the sums of `add_rows`, but sum the values of each of the `heavy` rows separately."""
     out = np.zeros((count, values.shape[1]), values.dtype)
     order = np.argsort(rows, kind="stable")
     starts, ends = (np.searchsorted(rows[order], heavy, side) for side in ("left", "right"))

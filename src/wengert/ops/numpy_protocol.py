@@ -229,7 +229,7 @@ _TAKEN = {"reduce": frozenset({"axis", "keepdims"}), "accumulate": frozenset({"a
 
 
 def _by_method(ufunc: Any, method: str) -> Callable[..., Any] | None:
-    """Return what does what a ufunc's method does; None where there is nothing."""
+    """Return the function that does the same as a ufunc's method; None if there is none."""
     if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
         reduce = find(_REDUCTIONS[ufunc.__name__])
         return lambda x, axis=0, keepdims=False: reduce(x, axis=axis, keepdims=keepdims)

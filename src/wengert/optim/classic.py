@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.errors import ShapeError, fail
+from ..core.errors import RangeError, fail
 from ..ops.pointwise.arithmetic import sqrt
 from ..ops.pointwise.selection import maximum, minimum, sign
 from .formulas import check_numbers, choose
@@ -181,7 +181,7 @@ class Rprop(Optimizer):
         check_numbers(group, "step_sizes", 2)
         less, more = group["etas"]
         if not 0.0 < less < 1.0 < more:
-            fail(ShapeError, f"etas must be one below 1 and one above, not {group['etas']!r}")
+            fail(RangeError, f"etas must be one below 1 and one above, not {group['etas']!r}")
 
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("prev", "step_size")

@@ -10,7 +10,7 @@ import numpy as np
 from .. import mean as mean_of
 from .. import where
 from ..core.dtypes import made
-from ..core.errors import DTypeError, ShapeError, fail
+from ..core.errors import DTypeError, RangeError, fail
 from ..core.tensor import Tensor
 from .optimizer import Group
 
@@ -40,18 +40,18 @@ def to_bfloat16(x: Any) -> Any:
 
 
 def check_betas(group: Group, names: str = "betas") -> None:
-    """Make an option a pair of floats in [0, 1). Raises DTypeError, ShapeError for what is none."""
+    """Make an option a pair of floats in [0, 1). Raises DTypeError, RangeError for what is none."""
     betas = group[names]
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
         fail(DTypeError, f"{names} must be a pair of numbers, not {betas!r}")
     if not all(0 <= b < 1 for b in betas):
-        fail(ShapeError, f"{names} must lie in [0, 1), not {betas!r}")
+        fail(RangeError, f"{names} must lie in [0, 1), not {betas!r}")
     group[names] = (float(betas[0]), float(betas[1]))
 
 
 def check_numbers(group: Group, name: str, count: int) -> None:
-    """Make an option a tuple of so many finite floats. Raises ShapeError for what is none."""
+    """Make an option a tuple of so many finite floats. Raises RangeError for what is none."""
     values = group[name]
     if not isinstance(values, (tuple, list)) or len(values) != count or not all(math.isfinite(v) for v in values):
-        fail(ShapeError, f"{name} must be {count} finite numbers, not {values!r}")
+        fail(RangeError, f"{name} must be {count} finite numbers, not {values!r}")
     group[name] = tuple(map(float, values))

@@ -16,7 +16,7 @@ import numpy as np
 from .. import all as all_of
 from .. import isfinite, logical_not, logical_or, where
 from ..core import tree
-from ..core.errors import DTypeError, GradientError, ShapeError, StateError, fail
+from ..core.errors import DTypeError, GradientError, RangeError, StateError, fail
 from ..core.mode import no_grad
 from ..core.ops.autocast import is_half
 from ..core.spec import float32, int32
@@ -40,7 +40,7 @@ class GradScaler:
     or any look at them, `unscale_(optimizer)`. Scale and count are tensors, and in a compiled step parameters and
     buffers are selected: there is one program, whatever overflows. bfloat16 has the range of float32 and needs none.
 
-    Raises ShapeError for factors that do not grow and back off.
+    Raises RangeError for factors that do not grow and back off.
 
     >>> import wengert as wg
     >>> w = wg.ones(2, requires_grad=True)
@@ -64,7 +64,7 @@ class GradScaler:
     ) -> None:
         if not (growth_factor > 1.0 and 0.0 < backoff_factor < 1.0):
             fail(
-                ShapeError,
+                RangeError,
                 f"GradScaler with growth_factor={growth_factor} and backoff_factor={backoff_factor}",
                 "The one is above 1, the other between 0 and 1.",
             )

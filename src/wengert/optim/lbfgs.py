@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import GraphError, ShapeError, fail
+from ..core.errors import GraphError, RangeError, ShapeError, fail
 from ..core.mode import enable_grad, no_grad
 from ..core.spec import category
 from ..core.state.capture import get_capture
@@ -43,8 +43,8 @@ class LBFGS(Optimizer):
 
     Source: Nocedal, Wright, Numerical Optimization, algorithms 7.4, 3.5 and 3.6.
 
-    Raises ShapeError for several groups or another line search, GraphError in a compiled function: what is evaluated
-    next depends on the values.
+    Raises ShapeError for several groups, RangeError for another line search, GraphError in a compiled function: what is
+    evaluated next depends on the values.
 
     >>> import wengert as wg
     >>> w = wg.tensor([3.0, -2.0], requires_grad=True)
@@ -93,7 +93,7 @@ class LBFGS(Optimizer):
         for name in ("tolerance_grad", "tolerance_change"):
             require(group, name, lambda v: v >= 0, "at least 0")
         if group["line_search_fn"] not in (None, "strong_wolfe"):
-            fail(ShapeError, f"line_search_fn must be None or 'strong_wolfe', not {group['line_search_fn']!r}")
+            fail(RangeError, f"line_search_fn must be None or 'strong_wolfe', not {group['line_search_fn']!r}")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Make up to `max_iter` iterations, and return the loss before them. Raises GraphError without a closure."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import DTypeError, ShapeError, fail
+from ..core.errors import DTypeError, RangeError, ShapeError, fail
 from ..core.spec import category
 from ..core.tensor import Tensor
 from ..ops.pointwise.arithmetic import sqrt
@@ -70,7 +70,7 @@ class Adafactor(Optimizer):
         require(group, "d", lambda v: v >= 1, "at least 1")
         eps = group["eps"]
         if len(eps) != 2 or not all(e is None or e >= 0 for e in eps) or eps[1] is None:
-            fail(ShapeError, f"eps must be two numbers of at least 0, or None and one, not {eps!r}")
+            fail(RangeError, f"eps must be two numbers of at least 0, or None and one, not {eps!r}")
         group["eps"] = tuple(eps)
         for p in group["params"]:
             if isinstance(p, Tensor) and category(p.dtype) == 3:
@@ -170,9 +170,9 @@ class Muon(Optimizer):
         require(group, "eps", lambda v: v >= 0, "at least 0")
         check_numbers(group, "ns_coefficients", 3)
         if group["adjust_lr_fn"] not in (None, "original", "match_rms_adamw"):
-            fail(ShapeError, f"adjust_lr_fn must be 'original' or 'match_rms_adamw', not {group['adjust_lr_fn']!r}")
+            fail(RangeError, f"adjust_lr_fn must be 'original' or 'match_rms_adamw', not {group['adjust_lr_fn']!r}")
         if not 0 <= group["ns_steps"] < 100:
-            fail(ShapeError, f"ns_steps must be below 100, not {group['ns_steps']}")
+            fail(RangeError, f"ns_steps must be below 100, not {group['ns_steps']}")
         for p in group["params"]:
             if isinstance(p, Tensor) and (p.ndim != 2 or category(p.dtype) == 3):
                 fail(ShapeError, f"Muon takes real matrices, not {p.spec}", "Give the others to AdamW.")

@@ -18,7 +18,7 @@ import numpy as np
 from .. import view_as_complex, view_as_real, where
 from ..core.dtypes import DType
 from ..core.elsewhere import Elsewhere, here
-from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
+from ..core.errors import DTypeError, GradientError, GraphError, RangeError, StateError, fail
 from ..core.mode import enable_grad, get_mode, no_grad
 from ..core.ops.record import same_value
 from ..core.spec import category, float32, float64, real_dtype
@@ -68,7 +68,7 @@ class Optimizer:
     computed; that and all other options are fixed in a trace, and changing them traces anew.
 
     Raises GradientError for an empty list, tensors that are not leaves or given twice, DTypeError for
-    what is not a floating tensor, ShapeError for options out of range.
+    what is not a floating tensor, RangeError for options out of range.
 
     >>> import wengert as wg
     >>> w = wg.tensor(1.0, requires_grad=True)
@@ -155,7 +155,7 @@ class Optimizer:
         return number
 
     def _check(self, group: Group) -> None:
-        """Raise ShapeError for options that make no sense."""
+        """Raise RangeError for options that make no sense."""
         for name in ("lr", "weight_decay"):
             if name in group:
                 require(group, name, lambda v: v >= 0, "at least 0")
@@ -675,13 +675,15 @@ def refuse_in_trace(schedule: Any) -> None:
 
 
 def require(group: Group, name: str, test: Callable[[Any], bool], wanted: str) -> None:
-    """Make an option a float. Raises ShapeError for what is no number, or fails the test."""
+    """Make an option a float. Raises DTypeError for a text, RangeError for what is no such number."""
     value = group[name]
+    if isinstance(value, str):
+        fail(DTypeError, f"{name}={value!r} is a text, not a number", f"Write the number without quotes: {name}=0.01.")
     # Written so that NaN, which fails every test, is refused.
     if isinstance(value, Tensor):
         value = group[name] = value.item()
     if not isinstance(value, (int, float, np.integer, np.floating)) or not test(value):
-        fail(ShapeError, f"{name} must be {wanted}, not {value!r}")
+        fail(RangeError, f"{name} must be {wanted}, not {value!r}")
     # A NumPy float64 would turn float32 arithmetic into float64.
     group[name] = float(value)
 

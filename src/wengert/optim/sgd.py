@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.errors import ShapeError, fail
+from ..core.errors import RangeError, fail
 from .optimizer import Group, Optimizer, Params, State, is_on, require
 
 
@@ -60,7 +60,7 @@ class SGD(Optimizer):
         require(group, "momentum", lambda v: v >= 0, "at least 0")
         require(group, "dampening", lambda v: v == v, "a number")
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
-            fail(ShapeError, "nesterov=True needs momentum above 0 and dampening 0")
+            fail(RangeError, "nesterov=True needs momentum above 0 and dampening 0")
 
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("momentum_buffer",) if is_on(group["momentum"]) else ()

@@ -13,7 +13,7 @@ from .common import Solved, System, default_tolerance
 from .equation import LinearMethod, solve_equation
 from .implicit import info_of
 from .newton import newton
-from .scipy_methods import ROOT_METHODS, scalar_root, scipy_root
+from .scipy_methods import ROOT_METHODS, optimize, scalar_root, scipy_root
 
 _BRACKETS = {"bisect": bisect, "chandrupatla": chandrupatla}
 _OWN = ("newton", "newton_krylov", *_BRACKETS)
@@ -78,6 +78,8 @@ def root(
         )
     if bracketing and isinstance(x0, (tuple, list, dict)):
         fail(ShapeError, f"root by {method} of a {type(x0).__name__}", "Between brackets the unknowns are one tensor.")
+    if scipy:
+        optimize()
     between = () if bracket is None else ends(bracket)
     if between and x0 is None:
         x0 = 0.5 * (between[0] + between[1])

@@ -1,10 +1,15 @@
-"""Files of the safetensors format, by the package `safetensors`: nested containers of tensors go in and come back."""
+"""Files of the safetensors format: nested containers of tensors go in and come back.
+
+A file is the length of its header in 8 bytes, the header (JSON: dtype, shape and place of each tensor, and texts), and
+the data, which the tensors fill without gaps (https://github.com/huggingface/safetensors).
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,16 +24,10 @@ STRUCTURE = "wengert"
 # Programs that read such files ask for this entry.
 _FORMAT = {"format": "pt"}
 
+_TEXTS = "__metadata__"
 _NAMES = {record.safetensors: record.name for record in RECORDS.values() if record.safetensors}
-
-
-def _package() -> Any:
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError:
-        fail(DataError, "files of safetensors need the package safetensors", "pip install 'wengert[safetensors]'")
-    return safetensors
+# Bytes of a header, and the numbers to whose multiples data are aligned.
+_LONGEST, _ALIGNED = 100_000_000, 8
 
 
 def save(file: Path, value: Any, metadata: Mapping[str, str] | None = None) -> None:
@@ -58,8 +57,9 @@ def save(file: Path, value: Any, metadata: Mapping[str, str] | None = None) -> N
 
 def write(file: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> None:
     """Write arrays by name; complex ones as pairs of real ones. Raises DataError."""
-    package = _package()
     told = {**_FORMAT, **(metadata or {})}
+    if _TEXTS in arrays:
+        fail(DataError, f"an array with the name {_TEXTS!r}", "The format has that name for texts: choose another.")
     pairs = [name for name, a in arrays.items() if a.dtype.kind == "c"]
     if pairs:
         told["complex"] = json.dumps(pairs)
@@ -67,17 +67,32 @@ def write(file: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str] |
         name: np.ascontiguousarray(a).view(a.real.dtype).reshape(*a.shape, 2) if a.dtype.kind == "c" else _plain(a)
         for name, a in arrays.items()
     }
+    # The widest first: then each begins at a multiple of its elements' size.
+    names = sorted(made, key=lambda name: (-made[name].dtype.itemsize, name))
+    header: dict[str, Any] = {_TEXTS: told}
+    end = 0
+    for name in names:
+        begin, end = end, end + made[name].nbytes
+        dtype = RECORDS[made[name].dtype.name].safetensors
+        header[name] = {"dtype": dtype, "shape": list(made[name].shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    if len(text) > _LONGEST:
+        fail(DataError, f"a header of {len(text):,} bytes", f"The format allows {_LONGEST:,}.")
     with Staged(file) as temporary:
         try:
-            package.numpy.save_file(made, temporary, metadata=told)
-        except (package.SafetensorError, OSError) as e:
+            with open(temporary, "wb") as opened:
+                opened.write(len(text).to_bytes(8, "little") + text)
+                for name in names:
+                    opened.write(made[name].reshape(-1).view(np.uint8).data)
+        except OSError as e:
             not_written(os.fspath(file), e)
 
 
 def _plain(a: Array) -> Array:
     # `ascontiguousarray` gives an array without axes one.
     made = np.array(a, order="C") if not a.flags.c_contiguous or not isinstance(a, np.ndarray) else a
-    return native(made)
+    return made.astype(little_endian(made.dtype), copy=False)
 
 
 class Opened:
@@ -85,20 +100,62 @@ class Opened:
 
     def __init__(self, file: Path, mmap: bool = True) -> None:
         name = os.fspath(file)
-        package = _package()
         with Reading(name):
-            # The package finds what is wrong with the header; sizes and places in it are right then.
-            with package.safe_open(name, framework="np") as opened:
-                self.metadata: dict[str, str] = dict(opened.metadata() or {})
             data = bytes_of(name, mmap)
-            start = 8 + int.from_bytes(data[:8].tobytes(), "little")
-            header = json.loads(data[8:start].tobytes())
-            header.pop("__metadata__", None)
+            start, header = _header(data)
+            self.metadata: dict[str, str] = header.pop(_TEXTS, {})
+            _check_metadata(self.metadata)
+            _check_places(header, len(data) - start)
             pairs = set(json.loads(self.metadata.get("complex", "[]")))
             self.arrays = {k: _stored(k, entry, data[start:], k in pairs, name) for k, entry in header.items()}
             found = self.metadata.get(STRUCTURE)
             plain = {"dict": [[k, {"tensor": k}] for k in self.arrays]}
             self.structure: Any = plain if found is None else json.loads(found)
+
+
+def _header(data: Array) -> tuple[int, dict[str, Any]]:
+    """Return where a file's data begin, and its header. Raises ValueError."""
+    size = int.from_bytes(data[:8].tobytes(), "little")
+    if len(data) < 8 or size > min(len(data) - 8, _LONGEST):
+        raise ValueError(f"a header of {size:,} bytes in a file of {len(data):,}")
+    header = json.loads(data[8 : 8 + size].tobytes().decode(), object_pairs_hook=_once)
+    if not isinstance(header, dict):
+        raise ValueError("its header is no table of names")
+    return 8 + size, header
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the entries of a table whose names differ. Raises ValueError."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("its header has a name twice")
+    return found
+
+
+def _check_metadata(texts: Any) -> None:
+    """Raise ValueError unless metadata are texts by name."""
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise ValueError("its metadata are no texts")
+
+
+def _check_places(header: Mapping[str, Any], nbytes: int) -> None:
+    """Raise ValueError or KeyError unless a header's tensors fill the data without gaps and each has its size."""
+    places = []
+    for name, entry in header.items():
+        shape, place, told = entry["shape"], entry["data_offsets"], entry["dtype"]
+        numbers = [*shape, *place]
+        if len(place) != 2 or not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers) or type(told) is not str:
+            raise ValueError(f"the entry of {name!r} is no dtype, shape and place")
+        if told in _NAMES and place[1] - place[0] != math.prod(shape) * dtype_in_file(_NAMES[told]).itemsize:
+            raise ValueError(f"{name!r} of {told}{shape} has {place[1] - place[0]:,} bytes")
+        places.append(tuple(place))
+    end = 0
+    for begin, after in sorted(places):
+        if begin != end or after < begin:
+            raise ValueError(f"its tensors leave a gap or overlap at byte {min(begin, end):,} of the data")
+        end = after
+    if end != nbytes:
+        raise ValueError(f"its tensors have {end:,} bytes, and the file {nbytes:,}")
 
 
 def _stored(name: str, entry: Mapping[str, Any], data: Array, pairs: bool, file: str) -> Stored:

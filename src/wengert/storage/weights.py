@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +19,30 @@ from .torch_files import is_legacy, load_torch
 
 _MOST_ENTRIES = 1 << 20
 _LONGEST_NAME = 4096
+# How files begin that are not read, from the byte on that is named.
 _UNREAD = {
-    b"\x89HDF\r\n\x1a\n": "an HDF5 file, which is not read: save weights as .npz or .safetensors",
-    b"\x1f\x8b": "compressed with gzip: unpack it first",
-    b"%PDF": "a PDF file",
+    (0, b"\x89HDF\r\n\x1a\n"): "an HDF5 file, which is not read (Keras' .h5 is one): save weights as .npz or .safetensors",
+    (0, b"\x1f\x8b"): "compressed with gzip: unpack it first",
+    (0, b"%PDF"): "a PDF file",
+    (4, b"TFL3"): "a TensorFlow Lite model, which is not read: convert it to ONNX (tf2onnx)",
+    (257, b"ustar"): "a tar archive: unpack it first",
 }
+# Entries of zip archives that are no weights alone.
+_UNREAD_ARCHIVES = {
+    "serialized_exported_program.json": "of torch.export, which is not read: torch.onnx.export writes a model that is",
+    "models/model.json": "of torch.export, which is not read: torch.onnx.export writes a model that is",
+    "code": "of TorchScript, which is not read: torch.onnx.export writes a model that is",
+    "model.weights.h5": "of Keras, which is not read: save weights as .npz or .safetensors",
+    "schema.json": "of skops, which is not read: skl2onnx writes a model that is",
+}
+
+
+def _unread_archive(names: Sequence[str]) -> str | None:
+    """Return what an archive is that holds more than weights; None for one that may be read."""
+    parts = {
+        part for name in names for part in (name, name.partition("/")[2], name.partition("/")[2].partition("/")[0])
+    }
+    return next((what for entry, what in _UNREAD_ARCHIVES.items() if entry in parts), None)
 
 
 @dataclass(frozen=True)
@@ -46,6 +65,9 @@ def open_weights(file: Path, mmap: bool = True, limit: int | None = None) -> Wei
         if start[:4] == b"PK\x03\x04":
             with zipfile.ZipFile(name) as archive:
                 names = archive.namelist()
+            what = _unread_archive(names)
+            if what is not None:
+                fail(DataError, f"{name} is an archive {what}")
             if names and all(n.endswith(".npy") for n in names):
                 return Weights("NumPy archive", numpy_files.open_npz(file, mmap, limit))
             return Weights("PyTorch", _arrays(load_torch(file, mmap=mmap, limit=limit), name))
@@ -59,10 +81,16 @@ def open_weights(file: Path, mmap: bool = True, limit: int | None = None) -> Wei
             found = safetensors_files.Opened(file, mmap)
             told = {k: v for k, v in found.metadata.items() if k not in (safetensors_files.STRUCTURE, "complex")}
             return Weights("safetensors", found.arrays, told)
-        for magic, why in _UNREAD.items():
-            if start.startswith(magic):
+        for (at, magic), why in _UNREAD.items():
+            if start[at:].startswith(magic):
                 fail(DataError, f"{name} is {why}")
         what = start[:8].hex(" ") or "nothing"
+        if start[:1] == b"\x08" and b"\x12" in start[:64]:
+            fail(
+                DataError,
+                f"{name} looks like an ONNX model",
+                "Call it .onnx; wg.interop.onnx.load and wengert explore read it.",
+            )
         return fail(DataError, f"{name} is of no format of weights that is known: it begins with {what}")
 
 

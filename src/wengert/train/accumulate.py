@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
+from ..core.errors import DTypeError, GradientError, GraphError, RangeError, ShapeError, fail
 from ..core.graph.graph import Graph
 from ..core.mode import enable_grad, no_grad
 from ..core.node import Node
@@ -72,7 +72,7 @@ def accumulate(
 def _parts(batch: Sequence[Tensor], count: Any) -> list[Tensor]:
     """Return tensors with the parts along a new first axis."""
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        fail(ShapeError, f"microbatches must be a whole number of at least 1, not {count!r}")
+        fail(RangeError, f"microbatches must be a whole number of at least 1, not {count!r}")
     if not batch:
         fail(ShapeError, "accumulate without a batch", "Give the batch's tensors after the parameters.")
     sizes = [t.shape[0] if t.ndim else None for t in batch]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.errors import DataError, ShapeError, fail
+from ..core.errors import DataError, RangeError, fail
 from ..optim.grad_scaler import GradScaler
 from .chart import line_chart
 from .feed import Feed
@@ -103,10 +103,10 @@ def find_learning_rate(
     (True, True)
     """
     if not 0 < smallest < largest < math.inf:
-        fail(ShapeError, f"learning rates from {smallest} to {largest}", "They are positive, the smallest first.")
+        fail(RangeError, f"learning rates from {smallest} to {largest}", "They are positive, the smallest first.")
     if steps < 2 or not 0 <= smoothing < 1 or not diverged > 1:
         what = f"steps={steps}, smoothing={smoothing}, diverged={diverged}"
-        fail(ShapeError, what, "There are at least 2 steps; smoothing is from 0 to 1; diverged is more than 1.")
+        fail(RangeError, what, "There are at least 2 steps; smoothing is from 0 to 1; diverged is more than 1.")
     meant = Precision(precision, scaler)
     before = Snapshot(model, optimizer)
     scale = None if scaler is None else scaler.state_dict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import math
 import os
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.errors import RangeError, fail
+from ..core.errors import DataError, RangeError, fail
 from ..core.tensor import Tensor
 from ..storage.files import Staged
 from .chart import line_chart
@@ -95,6 +96,11 @@ class Columns(Mapping[str, Array]):
                 file.write(text)
         return text
 
+    def to_frame(self) -> Any:
+        """Return the columns as a data frame of pandas; an array is one cell. Raises DataError without pandas."""
+        columns = {name: list(v) if v.ndim > 1 else v for name, v in self.items()}
+        return _package("pandas", "a data frame").DataFrame(columns)
+
     def __repr__(self) -> str:
         return f"<{self.rows} rows of {', '.join(self._values) or 'nothing'}>"
 
@@ -102,8 +108,11 @@ class Columns(Mapping[str, Array]):
 class History:
     """The course of a training run: `epochs` and `steps` are columns of numbers, `stopped` says why it ended early.
 
-    `history["val_loss"]` is a column of the epochs. A step's loss is that of its batch before the update; an epoch's
-    `loss` is the mean of those over all rows, and what begins with `val_` was computed after it.
+    `history["val_loss"]` is a column of the epochs, and `for row in history` gives each epoch as a dict, so that
+    `pandas.DataFrame(history)` has a row for each epoch; `history.to_frame()` gives the same.
+
+    A step's loss is that of its batch before the update; an epoch's `loss` is the mean of those
+    over all rows, and what begins with `val_` was computed after it.
 
     >>> import wengert as wg
     >>> x = wg.linspace(0, 1, 64).reshape(64, 1)
@@ -122,16 +131,53 @@ class History:
     def __getitem__(self, name: str) -> Array:
         return self.epochs[name]
 
-    def chart(self, *names: str, by: Literal["epoch", "step"] = "epoch", log_y: bool = False, title: str = "") -> str:
-        """Return a picture (SVG) of columns; without names of the losses.
+    def __contains__(self, name: object) -> bool:
+        return name in self.epochs
 
-        Raises RangeError for a name that is no column of numbers.
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self.epochs.row(i) for i in range(self.epochs.rows))
+
+    def __len__(self) -> int:
+        return self.epochs.rows
+
+    def __bool__(self) -> bool:
+        return True
+
+    def to_frame(self, *, by: Literal["epoch", "step"] = "epoch") -> Any:
+        """Return the epochs, or the steps, as a data frame of pandas. Raises DataError without pandas."""
+        return self._by(by).to_frame()
+
+    def plot(self, *names: str, by: Literal["epoch", "step"] = "epoch", ax: Any = None) -> Any:
+        """Draw columns by matplotlib, without names the losses, and return the axes; into `ax` where that is given.
+
+        Raises RangeError for a name that is no column of numbers, DataError without matplotlib: :meth:`chart` draws
+        without it.
         """
+        pyplot = _package("matplotlib.pyplot", "plot()", " history.chart() draws without it.")
+        columns, chosen = self._columns(names, by)
+        axes = pyplot.subplots()[1] if ax is None else ax
+        for name in chosen:
+            axes.plot(columns[by], columns[name], label=name)
+        axes.set_xlabel(by)
+        if chosen:
+            axes.legend()
+        return axes
+
+    def _columns(self, names: tuple[str, ...], by: str) -> tuple[Columns, tuple[str, ...]]:
+        """Return the columns by epoch or step, and the names of those to draw. Raises RangeError."""
         columns = self._by(by)
         chosen = names or tuple(name for name in columns if name in ("loss", "val_loss"))
         for name in chosen:
             if name not in columns or columns[name].ndim != 1:
                 fail(RangeError, f"no column of numbers {name!r}", f"There are: {', '.join(columns)}.")
+        return columns, chosen
+
+    def chart(self, *names: str, by: Literal["epoch", "step"] = "epoch", log_y: bool = False, title: str = "") -> str:
+        """Return a picture (SVG) of columns; without names of the losses.
+
+        Raises RangeError for a name that is no column of numbers.
+        """
+        columns, chosen = self._columns(names, by)
         at = [float(x) for x in columns[by]] if columns.rows else []
         series = {name: list(zip(at, map(float, columns[name]))) for name in chosen}
         return line_chart(series, title=title, x_label=by, log_y=log_y)
@@ -165,6 +211,15 @@ class History:
         told = ", ".join(f"{name} {value:.4g}" for name, value in last.items() if isinstance(value, float))
         why = f", stopped: {self.stopped}" if self.stopped else ""
         return f"<History of {self.epochs.rows} epochs, {self.steps.rows} steps{': ' if told else ''}{told}{why}>"
+
+
+def _package(name: str, what: str, mend: str = "") -> Any:
+    """Return a package of others. Raises DataError where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        fail(DataError, f"{what} needs the package {package}", f"Install it with: pip install {package}.{mend}")
 
 
 def _plain(value: Any) -> Any:

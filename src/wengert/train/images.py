@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import ShapeError, fail
+from ..core.errors import RangeError, ShapeError, fail
 
 Array = npt.NDArray[Any]
 
@@ -49,7 +49,7 @@ def image_grid(
         fail(ShapeError, f"image_grid: {len(titles)} titles for {count} images", "Give one for each image, or none.")
     columns = min(count, max(1, round((count * height / width) ** 0.5)) if columns is None else columns)
     if columns < 1:
-        fail(ShapeError, f"image_grid: {count} images in {columns} columns", "Give at least one image and one column.")
+        fail(RangeError, f"image_grid: {count} images in {columns} columns", "Give at least one image and one column.")
     wide = max(width * scale, max((len(t) for t in titles), default=0) * _LETTER)
     above = 17 if titles else 0
     high = height * scale + above

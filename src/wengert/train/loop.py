@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from ..core.errors import DataError, DTypeError, ShapeError, fail
+from ..core import tree
+from ..core.errors import DataError, DTypeError, RangeError, fail, warn
+from ..core.spec import float32, float64
+from ..core.tensor import Tensor
 from ..optim.grad_scaler import GradScaler
 from .callbacks.checkpointing import ModelCheckpoint
 from .callbacks.showing import ProgressBar
@@ -19,8 +24,56 @@ from .run import Callback, Run, UnderWay, evaluated
 from .steps import Forward, Steps
 
 Path = str | os.PathLike[str]
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Keywords of other libraries' training loops, and what says the same here.
+_MEANT = {
+    "validation_data": "validation=",
+    "val_data": "validation=",
+    "val_dataloaders": "validation=",
+    "eval_dataset": "validation=",
+    "eval_set": "validation=",
+    "validation_split": "validation=, with the part of the data that you hold out",
+    "max_epochs": "epochs=",
+    "num_epochs": "epochs=",
+    "n_epochs": "epochs=",
+    "num_train_epochs": "epochs=",
+    "verbose": "progress=",
+    "progress_bar": "progress=",
+    "scheduler": "schedule=",
+    "lr_scheduler": "schedule=",
+    "lr": "the optimizer's lr=",
+    "learning_rate": "the optimizer's lr=",
+    "device": 'model.to("cuda") before the optimizer is made',
+    "max_norm": "clip_norm=",
+    "gradient_clip_val": "clip_norm=",
+    "accumulate_grad_batches": "accumulate=",
+    "gradient_accumulation_steps": "accumulate=",
+    "early_stopping": "callbacks=[wg.train.EarlyStopping()]",
+    "checkpoint_dir": "checkpoint=",
+    "output_dir": "checkpoint=",
+    "jit": "compile=",
+}
 
 
+def checks_keywords(function: F) -> F:
+    """Return a function that refuses a keyword which it does not have with the one that says the same."""
+    known = [p.name for p in inspect.signature(function).parameters.values()]
+
+    @functools.wraps(function)
+    def checked(*args: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            if name not in known:
+                meant = _MEANT.get(name, "")
+                near = difflib.get_close_matches(name, known, 1)
+                mend = f"Use {meant or near[0] + '='}." if meant or near else f"It takes {', '.join(known)}."
+                fail(DTypeError, f"{function.__name__}() has no argument {name!r}", mend)
+        return function(*args, **keywords)
+
+    return checked  # type: ignore[return-value]
+
+
+@checks_keywords
 def fit(
     model: Any,
     optimizer: Any,
@@ -83,7 +136,8 @@ def fit(
     and has its own modes afterwards. Ctrl-C ends the run after the step that it meets, with a checkpoint where there
     is a folder for them, and `history.stopped` is "interrupted"; a second one raises KeyboardInterrupt at once.
 
-    Raises DataError for data without batches, DTypeError, ShapeError for a loss that is no scalar and for batches
+    Raises DataError for data without batches, RangeError for options out of range, GradientError where the loss depends
+    on none of the optimiser's parameters, DTypeError, ShapeError for a loss that is no scalar and for batches
     that are no pairs, DTypeError for an optimiser or a loss that is none, and what the model, the loss or a callback
     raises.
 
@@ -107,7 +161,13 @@ def fit(
     """
     for name, number, least in (("epochs", epochs, 0), ("accumulate", accumulate, 1)):
         if not isinstance(number, int) or number < least:
-            fail(ShapeError, f"{name}={number!r}", f"It is an integer, at least {least}.")
+            fail(RangeError, f"{name}={number!r}", f"It is an integer, at least {least}.")
+    if clip_norm is not None and not clip_norm > 0:
+        fail(
+            RangeError,
+            f"clip_norm={clip_norm!r}",
+            "It is a number above 0, or None.",
+        )
     order = "The order is fit(model, optimizer, loss, data)."
     if not hasattr(optimizer, "param_groups"):
         fail(DTypeError, f"an optimizer that is a {type(optimizer).__name__}", order)
@@ -131,6 +191,8 @@ def fit(
             run.begin_epoch()
             run.tell("on_epoch_start")
             for batches in feed.groups(run.epoch, accumulate):
+                if not run.step:
+                    note_widened(model, batches[0])
                 run.batches = batches
                 run.tell("on_step_start")
                 pace.before_step(run)
@@ -145,6 +207,19 @@ def fit(
                     pace.after_epoch(run)
                     run.tell("on_epoch_end")
     return run.history
+
+
+def note_widened(model: Any, batch: Any) -> None:
+    """Warn where data in float64 have a model in float32 compute in float64."""
+    given = batch[:-1] if isinstance(batch, (tuple, list)) else ()
+    wide = [x for x in tree.leaves(tuple(given)) if isinstance(x, Tensor) and x.dtype == float64]
+    held = list(model.parameters()) if wide and hasattr(model, "parameters") else []
+    if held and all(p.dtype == float32 for p in held):
+        warn(
+            "fit: the data are float64 and the model's parameters float32, so every step computes in float64, which "
+            "takes about twice as long. Give x.astype(wg.float32), or convert the model first: "
+            'model.to("float64").'
+        )
 
 
 def train_step(run: Run) -> bool:
@@ -207,6 +282,7 @@ class Pace:
             self._schedule.step(*([run.row.get("val_loss", run.row["loss"])] if self._takes_loss else []))
 
 
+@checks_keywords
 def evaluate(
     model: Any,
     loss: Callable[..., Any],

@@ -29,8 +29,11 @@ class _Plain:
             self._stream.write("\r" + self._line())
             self._stream.flush()
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, now: bool = False) -> None:
         self._note = text
+        if now and self._live:
+            self._stream.write("\r" + self._line())
+            self._stream.flush()
 
     def close(self) -> None:
         self._stream.write(("\r" if self._live else "") + self._line() + "\n")
@@ -51,8 +54,8 @@ class Bar(Protocol):
     def advance(self) -> None:
         """Count one more."""
 
-    def note(self, text: str) -> None:
-        """Show a text behind the bar."""
+    def note(self, text: str, now: bool = False) -> None:
+        """Show a text behind the bar: at once with `now`, else when the bar is drawn next."""
 
     def close(self) -> None:
         """End the bar, which stays as it is."""
@@ -78,8 +81,8 @@ class _Rich:
     def advance(self) -> None:
         self._bars.advance(self._task)
 
-    def note(self, text: str) -> None:
-        self._bars.update(self._task, note=text)
+    def note(self, text: str, now: bool = False) -> None:
+        self._bars.update(self._task, note=text, refresh=now)
 
     def close(self) -> None:
         self._bars.stop()

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..core.errors import DTypeError, GraphError, ShapeError, fail
+from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from ..core.mode import no_grad
 from ..core.ops.autocast import is_half
 from ..core.spec import category, float32
@@ -79,6 +79,8 @@ class Steps:
             total, values, measured = objective(batch)
             total = total if share is None else total * share
             (total if scaler is None else scaler.scale(total)).backward()
+            if last:
+                check_reached(optimizer)
             if last and scaler is not None:
                 scaler.unscale_(optimizer)
             return values, measured
@@ -107,11 +109,23 @@ class Steps:
                 _, values, measured = objective(batch)
             return values, measured
 
+        self.compiles = compile
         self.loss_of: Callable[[Any], Tensor] = lambda batch: objective(batch)[0]
         self.gradients = compiled(gradients)
         self.update = compiled(update)
         self.whole = compiled(whole)
         self.evaluate = compiled(evaluate)
+
+
+def check_reached(optimizer: Any) -> None:
+    """Raise GradientError where no parameter of an optimiser has got a gradient: a step would change nothing."""
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    if all(p.grad is None for p in held):
+        fail(
+            GradientError,
+            f"the loss depends on none of the {len(held)} parameters of the optimizer",
+            f"Give it those of the model that is trained: {type(optimizer).__name__}(model.parameters()).",
+        )
 
 
 def _uncounting(metric: Metric) -> Metric:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.errors import DTypeError, ShapeError
+from wengert.core.errors import DTypeError, RangeError, ShapeError
 from wengert.distributions import mcmc
 from wengert.distributions.mcmc.adaptation import averaged, metric_of, no_moments, started, windows, with_draw
 from wengert.distributions.mcmc.nuts import _levels
@@ -171,8 +171,8 @@ def test_refusals() -> None:
     refused(DTypeError, "an initial position of no tensor", lambda x: 0.0, ())
     refused(DTypeError, "sample.mass='full'", gaussian, zeros(3), mass="full")
     refused(ShapeError, "the log density .* returned f64", lambda x: -(x**2), zeros(3))
-    refused(ShapeError, "sample.draws=0", gaussian, zeros(3), draws=0)
-    refused(ShapeError, "sample.target=1.0", gaussian, zeros(3), target=1.0)
+    refused(RangeError, "sample.draws=0", gaussian, zeros(3), draws=0)
+    refused(RangeError, "sample.target=1.0", gaussian, zeros(3), target=1.0)
 
 
 def test_arviz_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,6 +143,17 @@ def test_a_state_of_another_shape_begins_outside() -> None:
     _checked(growing, _array(3))
 
 
+def test_steps_begin_where_all_that_they_use_is_near() -> None:
+    def euler(p: Any) -> Any:
+        u, total = p, 0.0
+        for _ in range(4 * STEPS):
+            u = u + 0.01 * _lorenz(u, p)
+            total = total + u[0] * u[0]
+        return total
+
+    _checked(wg.grad(euler), _array(3), scans=2)
+
+
 def test_copies_that_are_used_one_by_one_stay() -> None:
     def every(x: Any) -> Any:
         h, out = x, []

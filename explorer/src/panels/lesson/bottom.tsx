@@ -1,6 +1,6 @@
 /** The clock: transport, the strip of what the tape keeps, and what that comes to. */
 import { useMemo } from "preact/hooks";
-import { shownBytes, shownCount, shownMicros } from "../../format";
+import { shownBytes, shownCount, shownTime } from "../../format";
 import { flopsOf, phaseAt } from "../../trace/model";
 import { useStore } from "../../state";
 import { Transport } from "../transport";
@@ -69,7 +69,6 @@ function Sums({ keeping }: { keeping: Keeping }) {
     if (phase === "forward" || phase === "backward") time[phase] += model.trace.events.dur[k] as number;
   }
   // What an eager program computed before anybody watched has no times.
-  const timed = [time.forward, time.backward].filter((micros) => micros > 0);
   return (
     <dl class="wg-sums">
       <div>
@@ -92,10 +91,10 @@ function Sums({ keeping }: { keeping: Keeping }) {
       </div>
       {time.forward + time.backward > 0 && (
         <div title="As recorded: the recording itself takes part of it">
-          <dt>time{timed.length > 1 ? ", fwd / back" : time.forward > 0 ? ", forward" : ", back"}</dt>
+          <dt>time{back ? ", fwd / back" : ", forward"}</dt>
           <dd>
-            <b>{shownMicros(timed[0] ?? 0)}</b>
-            {timed.length > 1 && ` / ${shownMicros(timed[1] ?? 0)}`}
+            <b>{shownTime(time.forward)}</b>
+            {back && ` / ${shownTime(time.backward)}`}
           </dd>
         </div>
       )}

@@ -137,11 +137,11 @@ function Head({ node }: { node: number }) {
         <From part={about}>
           {({ Tensor }) => (
             <>
-              <Tensor node={node} gradient={false} />
+              {hasValue(model, node, cursor) ? <Tensor node={node} gradient={false} /> : <NotYet />}
               {model.gradientCode[node] !== 0 && (
                 <>
                   <h3 class="wg-grad">gradient</h3>
-                  <Tensor node={node} gradient={true} />
+                  {hasGradient(model, node, cursor) ? <Tensor node={node} gradient={true} /> : <NotYet />}
                 </>
               )}
             </>

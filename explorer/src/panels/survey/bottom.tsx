@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Model } from "../../trace/model";
 import { useStore } from "../../state";
-import { shownBytes, shownMicros } from "../../format";
+import { shownBytes, shownMicros, shownTime } from "../../format";
 import { aliveOf } from "../../views/memory/alive";
 import { foreseeLater, foreseenOf, type Foreseen } from "../../views/memory/foreseen";
 import { criticalPath, tasksOf } from "../../views/parallel/tasks";
@@ -67,7 +67,7 @@ function Step({ model, foreseen }: { model: Model; foreseen: Foreseen | null }) 
           <Fact name={foreseen.of === "time" ? "extra time" : "extra compute"}>+{Math.round(100 * foreseen.extra)}%</Fact>
         </>
       )}
-      <Fact name="wall time">{shownMicros(micros > 0 ? micros : 1e6 * (meta.seconds ?? 0))}</Fact>
+      <Fact name="wall time">{shownTime(micros > 0 ? micros : 1e6 * (meta.seconds ?? 0))}</Fact>
       {critical !== null && critical > 0 && <Fact name="critical path">{shownMicros(critical)}</Fact>}
       {kernels !== undefined && <Fact name="kernels after fusion">{kernels.list.length.toLocaleString("en")}</Fact>}
     </div>

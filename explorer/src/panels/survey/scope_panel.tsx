@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { nodesWithin } from "../../fold/fold";
 import { rmsOfCode } from "../../trace/decode";
 import { reveal, select, useStore } from "../../state";
-import { shownBytes, shownMany, shownMicros, shownNumber, shownShape } from "../../format";
+import { shownBytes, shownMany, shownNumber, shownShape, shownTime } from "../../format";
 import { hasNaNGradient, othersLike, totalsOf } from "../../views/survey/totals";
 import { bytesOf } from "../../views/weights/rows";
 import { Inputs } from "./inputs";
@@ -43,7 +43,7 @@ export function ScopePanel({ scope }: { scope: number }) {
         {model.events > 0 && <Fact name="kept for backward">{shownBytes(at(t.kept))}</Fact>}
         {model.events > 0 && (
           <Fact name="time forward, back">
-            {shownMicros(at(t.forwardMicros))}, {shownMicros(at(t.backwardMicros))}
+            {shownTime(at(t.forwardMicros))}, {shownTime(at(t.backwardMicros))}
           </Fact>
         )}
       </section>

@@ -55,6 +55,21 @@ export interface PictureProps {
   readonly glides?: boolean;
 }
 
+/** What a picture shows now: its list, its colours, and what of it is seen. */
+export interface Shown {
+  readonly list: DisplayList;
+  readonly palette: Palette;
+  readonly label: string;
+  readonly view: View;
+}
+
+let onScreen: Board | null = null;
+
+/** The picture that is on the screen, where there is one. */
+export function shownPicture(): Shown | null {
+  return onScreen?.shown() ?? null;
+}
+
 const NO_INSETS: Insets = { top: 0, bottom: 0, side: 0 };
 /** Pixels that a press may move and still be a press. */
 const STILL = 4;
@@ -123,6 +138,7 @@ class Board {
       this.draw(performance.now());
     });
     resized.observe(canvas);
+    onScreen = this;
     const listeners: [string, (event: never) => void, boolean][] = [
       ["wheel", (event: WheelEvent) => this.wheel(event), false],
       ["pointerdown", (event: PointerEvent) => this.down(event), true],
@@ -139,7 +155,13 @@ class Board {
       cancelAnimationFrame(this.frame);
       for (const [name, listen] of listeners) canvas.removeEventListener(name, listen as unknown as EventListener);
       this.canvas = null;
+      if (onScreen === this) onScreen = null;
     };
+  }
+
+  shown(): Shown | null {
+    const { list, palette, label } = this.props;
+    return this.view === null ? null : { list, palette, label, view: this.view };
   }
 
   refit(): void {

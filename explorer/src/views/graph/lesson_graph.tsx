@@ -79,14 +79,16 @@ export function LessonGraph() {
 
 /** Below this many pixels per unit numbers are hard to read. */
 const READABLE = 0.72;
+/** And below this many where the picture goes on in another row: it is better seen whole than at its best. */
+const IN_ROWS = 0.6;
 
 /** The graph laid out with room, or closer together where it would else be shown too small. `width` 0 is "not known yet". */
 export function useStage(model: Model, measure: TextMeasure, width: number): { stage: Stage; narrow: boolean } {
   return useMemo(() => {
     const fits = ({ layout, metrics }: Stage) => width <= 0 || metrics.inside !== undefined || layout.bounds.width * READABLE <= width;
-    const sizes: Narrow[] = [0, 1, 2];
+    const sizes: Narrow[] = [0, 1, 2, 3];
     let stage = stageOf(model, measure);
-    const narrow = sizes.find((size) => fits((stage = stageOf(model, measure, size)))) ?? 2;
+    const narrow = sizes.find((size) => fits((stage = stageOf(model, measure, size, (0.8 * width) / IN_ROWS)))) ?? 3;
     return { stage, narrow: narrow > 0 || stage.metrics.inside !== undefined };
   }, [model, measure, width]);
 }
@@ -105,7 +107,8 @@ export function useFocus(stage: Stage, node: number, width: number, height: numb
   const kept = useRef<{ stage: Stage; rect: Rect } | null>(null);
   return useMemo(() => {
     const { bounds, boxes } = stage.layout;
-    const [w, h] = [Math.min(bounds.width, width / READABLE), Math.min(bounds.height, height / READABLE)];
+    const least = stage.inRows ? IN_ROWS : READABLE;
+    const [w, h] = [Math.min(bounds.width, width / least), Math.min(bounds.height, height / least)];
     if (width <= 0 || height <= 0 || (w === bounds.width && h === bounds.height)) return undefined;
     const at = boxes[stage.graph.itemOf[seenIn(stage.model, node)] ?? -1] ?? bounds;
     const last = kept.current?.stage === stage ? kept.current.rect : null;

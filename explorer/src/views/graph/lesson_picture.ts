@@ -18,6 +18,7 @@ import { copyAlong } from "../../fold/copies";
 import { scopeFacts, wholeGraph, type Item, type VisibleEdge, type VisibleGraph } from "../../fold/visible";
 import { shownNumber } from "../../format";
 import { nested, type NestedLayout } from "../../layout/nested";
+import * as rows from "../../layout/wrap";
 import type { Route } from "../../layout/types";
 import { carries, edgeGradient, hasGradient, hasHanded, hasTurned, hasValue } from "../../panels/lesson/progress";
 import type { Numbers } from "../../state";
@@ -33,19 +34,22 @@ export interface Stage {
   readonly edges: readonly EdgeLook[];
   readonly metrics: Metrics;
   readonly measure: TextMeasure;
+  /** Whether it goes on in other rows where one is too long. */
+  readonly inRows: boolean;
 }
 
 /** Closer together, and closer with smaller shapes, for pictures that would else be too small for their numbers to be read. */
 const NARROW: Metrics = { ...LESSON, rankGap: 50, nodeGap: 38 };
 const NARROWEST: Metrics = { ...NARROW, op: 42, circle: 46, hexagon: [46, 52], root: 50, symbolSize: 23, rankGap: 43, nodeGap: 54 };
-const SIZES = [LESSON, NARROW, NARROWEST] as const;
-/** How much room a lesson has: 0 is plenty. */
-export type Narrow = 0 | 1 | 2;
+const IN_ROWS: Metrics = { ...NARROWEST, nodeGap: 30, padding: 18, header: 20 };
+const SIZES = [LESSON, NARROW, NARROWEST, IN_ROWS] as const;
+/** How much room a lesson has: 0 is plenty; 3 goes on in another row. */
+export type Narrow = 0 | 1 | 2 | 3;
 
 /** Above so many nodes numbers stand inside the boxes: on the edges they would have no room. */
 const SPARSE = 40;
 
-export function stageOf(recorded: Model, measure: TextMeasure, narrow: Narrow = 0): Stage {
+export function stageOf(recorded: Model, measure: TextMeasure, narrow: Narrow = 0, wrapWidth = 0): Stage {
   const metrics = recorded.nodes > SPARSE ? DENSE : SIZES[narrow];
   const model = withModulesOnly(recorded);
   const graph = wholeGraph(model);
@@ -54,9 +58,10 @@ export function stageOf(recorded: Model, measure: TextMeasure, narrow: Narrow = 
   const looks = new Map(graph.items.map((item, i) => [item, nodes[i] as NodeLook]));
   const layout = nested(graph, model.trace.nodes.scope, model.trace.scopes.parent, {
     ...metrics,
+    ...(narrow === 3 ? { rows, wrapWidth, wrapStrictly: true } : {}),
     size: (item: Item) => boxSize(looks.get(item) as NodeLook, metrics, measure),
   });
-  return { model, graph, layout, nodes, edges, metrics, measure };
+  return { model, graph, layout, nodes, edges, metrics, measure, inRows: narrow === 3 };
 }
 
 /**

@@ -200,6 +200,33 @@ export function enoughOpen(model: Model, focus: number, open: ReadonlySet<number
   }
 }
 
+/** A part with fewer operations says by its name what it does. */
+const TELLING = 3;
+
+/** The largest scopes in `focus` that can be open, one of each structure, so that the picture still fits. */
+export function openThatFits(model: Model, focus: number, open: ReadonlySet<number>, fits: (open: ReadonlySet<number>) => boolean): ReadonlySet<number> {
+  const { ops } = totalsOf(model);
+  const { hash } = model.trace.scopes;
+  let next = new Set(open);
+  const tried = new Set<number>();
+  for (;;) {
+    let best = -1;
+    const stack = [focus];
+    while (stack.length > 0) {
+      for (const run of runsIn(model, stack.pop() as number)) {
+        const opened = run.filter((s) => next.has(s));
+        stack.push(...opened);
+        const first = run[0] as number;
+        if (opened.length === 0 && !tried.has(hash[first] as number) && (ops[first] as number) >= TELLING && (best < 0 || (ops[first] as number) > (ops[best] as number))) best = first;
+      }
+    }
+    if (best < 0) return next;
+    tried.add(hash[best] as number);
+    const more = new Set(next).add(best);
+    if (fits(more)) next = more;
+  }
+}
+
 /** Boxes that would be drawn. */
 export function boxesIn(model: Model, focus: number, open: ReadonlySet<number>): number {
   let boxes = contents(model, focus);

@@ -7,13 +7,20 @@ import { ASK_FIRST } from "../../fold/open";
 import { dtypeOf, edgesAt, scopePath, shapeOf, type Model } from "../../trace/model";
 import { useStore } from "../../state";
 import type { KernelInfo } from "../../trace/types";
-import { ScopeGraph } from "./scope_graph";
+import { ScopeGraph, WHOLE } from "./scope_graph";
 import { boxesIn, enoughOpen } from "./looks";
 import { lineage, othersLike, totalsOf, within } from "./totals";
 
 const NONE: readonly KernelInfo[] = [];
 
-export function Loupe({ focus, goTo }: { focus: number; goTo: (scope: number) => void }) {
+interface LoupeProps {
+  focus: number;
+  goTo: (scope: number) => void;
+  /** What is open at first where all of it is to be seen at once; a few boxes if not given. */
+  opened?: ((scope: number, open: ReadonlySet<number>) => ReadonlySet<number>) | undefined;
+}
+
+export function Loupe({ focus, goTo, opened }: LoupeProps) {
   const store = useStore();
   const model = store.model.value;
   useLayoutEffect(() => {
@@ -21,21 +28,21 @@ export function Loupe({ focus, goTo }: { focus: number; goTo: (scope: number) =>
     const open = new Set(store.open.peek());
     const selected = store.selection.peek();
     if (selected?.kind === "node") for (const s of lineage(model, model.trace.nodes.scope[selected.row] as number)) if (s > 0) open.add(s);
-    const enough = enoughOpen(model, focus, open);
+    const enough = opened === undefined ? enoughOpen(model, focus, open) : opened(focus, open);
     if (enough.size !== store.open.peek().size) store.open.value = enough;
   }, [model, focus]);
   return (
     <section class="wg-loupe" aria-label={`Inside ${pathOf(model, focus)}`}>
       <Head model={model} focus={focus} goTo={goTo} />
       <div class="wg-loupe-graph">
-        <Inside focus={focus} goTo={goTo} />
+        <Inside focus={focus} least={opened === undefined ? undefined : WHOLE} goTo={goTo} />
       </div>
       <Legend model={model} focus={focus} />
     </section>
   );
 }
 
-function Inside({ focus, goTo }: { focus: number; goTo: (scope: number) => void }) {
+function Inside({ focus, least, goTo }: { focus: number; least: number | undefined; goTo: (scope: number) => void }) {
   const store = useStore();
   const model = store.model.value;
   const open = store.open.value;
@@ -53,7 +60,7 @@ function Inside({ focus, goTo }: { focus: number; goTo: (scope: number) => void 
       </div>
     );
   }
-  return <ScopeGraph focus={focus} open={open} lit={lit} kernels={model.trace.kernels?.list ?? NONE} goTo={goTo} />;
+  return <ScopeGraph focus={focus} open={open} lit={lit} kernels={model.trace.kernels?.list ?? NONE} least={least} goTo={goTo} />;
 }
 
 function pathOf(model: Model, scope: number): string {

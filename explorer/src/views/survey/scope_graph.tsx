@@ -20,6 +20,9 @@ import { edgeLooks, hullsOf, loopsIn, nodeLooks } from "./looks";
 /** Below the first zoom names cannot be read: then the picture begins at what is chosen instead of showing everything. Rows are broken for the second. */
 const [READABLE, COMFORTABLE] = [0.75, 0.9];
 
+/** A run of middle size is shown whole down to this zoom. */
+export const WHOLE = 0.62;
+
 /** Single numbers stand on the lanes, and need room. */
 const NUMBERED: Metrics = { ...SURVEY, rankGap: 84, nodeGap: 40 };
 
@@ -35,11 +38,13 @@ interface Props {
   lit?: ReadonlySet<number>;
   /** Kernels whose nodes are framed. */
   kernels: readonly KernelInfo[];
+  /** The zoom from which on everything is shown at once. */
+  least?: number | undefined;
   /** Shows another part alone; parts are opened and closed here where this is given. */
   goTo?: (scope: number) => void;
 }
 
-export function ScopeGraph({ focus, open, lit = NOTHING, kernels, goTo }: Props) {
+export function ScopeGraph({ focus, open, lit = NOTHING, kernels, least = READABLE, goTo }: Props) {
   const store = useStore();
   const model = store.model.value;
   const cache = useRef<LayoutCache>(new Map());
@@ -64,7 +69,7 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels, goTo }: Props)
           list={drawn}
           palette={PALETTES[store.theme.value]}
           fitKey={picture}
-          focus={nearSelection(items, picture.layout.boxes, store.selection.peek(), drawn.bounds, width, height)}
+          focus={nearSelection(items, picture.layout.boxes, store.selection.peek(), drawn.bounds, width, height, least)}
           label={`Graph of ${scopePath(model, focus).join(".") || model.trace.meta.title}, ${picture.graph.boxes} boxes`}
           overlay={flagsOver(picture, born, PALETTES[store.theme.value])}
           insets={{ top: items.some((item) => item.kind === "node" && born.has(item.node)) ? FLAG : 0, bottom: 0, side: 0 }}
@@ -142,9 +147,9 @@ function bornIn(model: Model): Map<number, string> {
 }
 
 /** What to fit: everything if it can be read then, else as much around the chosen box as can. */
-function nearSelection(items: readonly Item[], boxes: readonly Rect[], selection: Selection, bounds: Rect, width: number, height: number): Rect {
+function nearSelection(items: readonly Item[], boxes: readonly Rect[], selection: Selection, bounds: Rect, width: number, height: number, least: number): Rect {
   const scale = Math.min((width - 48) / bounds.width, (height - 48) / bounds.height);
-  if (scale >= READABLE || width === 0) return bounds;
+  if (scale >= least - 0.02 || width === 0) return bounds;
   const i = items.findIndex((item) => {
     const at = itemSelection(item);
     return at !== null && selection !== null && at.kind === selection.kind && at.row === selection.row;

@@ -9,7 +9,7 @@ import { logScale } from "./totals";
 const MIDDLE = 62;
 const HALF = 24;
 const LANES_APART = 3;
-const STRIP_HEIGHT = 178;
+const STRIP_HEIGHT = typeof innerHeight === "number" && innerHeight < 860 ? 140 : 178;
 const LENS_TOP = MIDDLE + HALF + 4;
 const SIDE = 34;
 const WIDEST_PITCH = 64;

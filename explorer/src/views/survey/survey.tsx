@@ -1,18 +1,20 @@
 /** The graph of a large run: the strip of its layers, and a loupe into the chosen one. */
 import { useComputed, useSignal } from "@preact/signals";
 import { useMemo, useRef } from "preact/hooks";
-import { nextFound, reveal, select, useStore } from "../../state";
+import { MIDDLE, nextFound, reveal, select, useStore } from "../../state";
 import { columnOfScope, stripOf, throughChain, type Strip } from "./strip";
 import { within } from "./totals";
 import { StripView } from "./strip_view";
 import { fittingPart, focusFor, openAlike } from "./focus";
-import { enoughOpen } from "./looks";
+import { enoughOpen, openThatFits } from "./looks";
 import { Loupe } from "./loupe";
-import { insideOf, useBox } from "./scope_graph";
+import { insideOf, useBox, WHOLE } from "./scope_graph";
 import type { LayoutCache } from "../../layout/nested";
 
 /** Pixels that the strip and the loupe's frame take, and pixels per unit at which what is a little too large still counts as fitting. */
 const [ABOVE, BESIDE, FITTING] = [340, 60, 0.42];
+/** The same where there is no strip: then all of it is to be read at once. */
+const [AROUND, BESIDES] = [160, 80];
 
 export function SurveyGraph() {
   const store = useStore();
@@ -22,7 +24,9 @@ export function SurveyGraph() {
   const focused = useRef(-1);
   const { box, width, height } = useBox();
   const cache = useRef<LayoutCache>(new Map());
+  const alone = model.nodes <= MIDDLE;
   const focus = useMemo(() => {
+    if (alone) return (focused.current = Math.max(0, focused.current));
     const selection = store.selection.value;
     const layer = focusFor(model, strip, focused.current, selection);
     if (width === 0) return layer;
@@ -33,6 +37,11 @@ export function SurveyGraph() {
     };
     return (focused.current = isNew ? fittingPart(model, layer, selection.row, fits) : layer);
   }, [model, strip, store.selection.value, width === 0]);
+  const opened = (scope: number, open: ReadonlySet<number>) =>
+    openThatFits(model, scope, open, (more) => {
+      const { bounds } = insideOf(model, scope, more, width - 31, cache.current).layout;
+      return Math.min((width - BESIDES) / bounds.width, (height - AROUND) / bounds.height) >= WHOLE;
+    });
   const current = useComputed(() => {
     const node = store.last.value < 0 ? -1 : (model.trace.events.node[store.last.value] as number);
     return node < 0 ? -1 : (strip.columnOf[node] as number);
@@ -59,16 +68,16 @@ export function SurveyGraph() {
   };
   return (
     <div class="wg-survey" ref={box}>
-      <div class="wg-survey-head">
-        <h2>Layer strip</h2>
+      <div class={alone ? "wg-survey-head is-alone" : "wg-survey-head"}>
+        {!alone && <h2>Layer strip</h2>}
         {root.value !== 0 && <Crumbs root={root.value} goTo={(s) => (root.value = s)} />}
         <Found />
-        {model.trace.meta.values && <small class="wg-muted">size of values above, of gradients below</small>}
+        {!alone && model.trace.meta.values && <small class="wg-muted">size of values above, of gradients below</small>}
       </div>
-      {width > 0 && (
+      {width > 0 && !alone && (
         <StripView model={model} strip={strip} width={width} found={found} chosen={chosen} current={current.value} choose={choose} enter={enter} />
       )}
-      <Loupe focus={focus} goTo={goTo} />
+      {(width > 0 || !alone) && <Loupe focus={focus} goTo={goTo} opened={alone ? opened : undefined} />}
     </div>
   );
 }

@@ -433,7 +433,7 @@ class Op:
 
 
 def as_kept(out: Any) -> Any:
-    """Return what a forward gives as tensors keep it, so that a value is known by its identity where it is used."""
+    """Return a forward's result in the form that tensors keep, so that a value is recognised by its identity."""
     if type(out) is np.ndarray:
         return out
     return tuple(map(as_kept, out)) if type(out) in (tuple, list) else np.asarray(out)

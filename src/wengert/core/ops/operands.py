@@ -219,7 +219,7 @@ _OPERANDS = (Tensor, np.ndarray, np.generic, int, float, complex, list, tuple, D
 
 
 def of_their_own(reflected: str, x: Any, y: Any) -> Any:
-    """Return what the right operand's class makes of `x + y`, where it is a kind of array of its own that says so.
+    """Return `x + y` as the right operand's class computes it, if that class is an array type that defines it.
 
     NotImplemented for operands that Wengert takes, and where the class has no such method, as Python's operators do.
     """

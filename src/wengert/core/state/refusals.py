@@ -213,7 +213,7 @@ _LEAVES = (ast.Return, ast.Break, ast.Continue)
 
 
 def _clause(frame: FrameType, line: int, refused: BaseException) -> tuple[str, int]:
-    """Return what in a frame took an error that came from a line: `except`, `finally` or `with`, and its line."""
+    """Return the statement (`except`, `finally` or `with`) of a frame that caught an error of a line, and its line."""
     code = frame.f_code
     try:
         whole = ast.parse("".join(linecache.getlines(code.co_filename, frame.f_globals)))

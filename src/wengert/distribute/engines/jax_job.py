@@ -241,5 +241,5 @@ class Processes:
 
 
 def not_ended(limit: float) -> str:
-    """Return what is told of a job whose ranks are done, and do not go."""
+    """Return the message for a job whose ranks are done but do not end."""
     return f"wengert: all ranks are done, and one has not ended in {limit:.0f} s: the job is stopped"

@@ -75,7 +75,7 @@ def size() -> int:
 
 
 def lack(engine: str = "mpi") -> str:
-    """Return what there is not of what ranks as processes need; "" where all is there."""
+    """Return the name of a missing package or program that ranks as processes need; "" if none is missing."""
     if engine == "xla":
         return "" if is_installed() else "jax"
     if importlib.util.find_spec("mpi4py") is None:

@@ -236,7 +236,7 @@ class MPITransport(Transport):
         self.broken.append("a step")
 
     def exchanges(self, mesh: Mesh) -> Exchanges | None:
-        """Return what moves a program's collectives on a mesh: all ranks ask for it at the same time."""
+        """Return the exchanges that move a program's collectives on a mesh. All ranks ask for them at the same time."""
         lines = {name: self._line(mesh.along(name, self.rank)).native for name in mesh.names}
         found = {name: line for name, line in lines.items() if line is not None}
         return Flights(mesh.coordinates(self.rank), found, self.make, self._stop, self._settle) if found else None
@@ -445,7 +445,7 @@ class _Line:
         return out
 
     def permute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
-        """Return what is sent here by pairs of positions; zeros where nothing is."""
+        """Return the array that another rank sends to this one, by pairs of positions; zeros if none does."""
         out = np.zeros_like(x)
         if not x.size:
             return out

@@ -418,6 +418,6 @@ class Flights(Alone):
 
 
 def told(name: str, attrs: Mapping[str, Any], shape: tuple[int, ...], dtype: Any) -> str:
-    """Return what ranks tell each other of a collective."""
+    """Return the description of a collective that ranks exchange to compare it."""
     given = ", ".join(f"{k}={v!r}" for k, v in attrs.items() if k != "ranks")
     return f"{name}({show(shape, dtype)}, {given})"

@@ -165,7 +165,7 @@ class _Job:
 
     @staticmethod
     def _met(members: tuple[int, ...], waiting: dict[int, Arrival]) -> dict[int, Any]:
-        """Return what each of these ranks gets, where all of them are there; else nothing."""
+        """Return the result of a collective for each of these ranks, if all of them have arrived; else nothing."""
         there = {i: waiting[i] for i in members if i in waiting and waiting[i].members == members}
         refuse_different(there)
         if len(there) < len(members):
@@ -228,7 +228,7 @@ class Simulation:
         self.mesh = mesh
 
     def run(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> list[Any]:
-        """Return what `fn(*args, **kwargs)` returns on each rank, in order.
+        """Return the results of `fn(*args, **kwargs)` on each rank, in order.
 
         Each rank has copies of the arguments, as a process would, and draws the random numbers that it would draw in a
         process of its own. The first exception of a rank ends all of them. Raises GraphError, with the lines, where
@@ -239,7 +239,7 @@ class Simulation:
         return self.run_each([partial(fn, *args, **kwargs) for args, kwargs in given])
 
     def run_each(self, fns: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Return what each rank's function returns, in order."""
+        """Return the results of the ranks' functions, in order."""
         return _Job(self.mesh).run(fns)
 
     def __repr__(self) -> str:

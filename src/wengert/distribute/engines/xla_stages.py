@@ -65,7 +65,7 @@ class Tasks:
                 self.same.add(v)
 
     def spread(self, value: int) -> Spread:
-        """Return what the ranks have of a value, by its number."""
+        """Return how a value, given by its number, is spread over the ranks."""
         return SAME if value in self.same else OWN
 
     # -- tasks

@@ -104,7 +104,7 @@ class _Play:
         return spans + self._together(max(free))
 
     def _together(self, start: float) -> list[Span]:
-        """Return what all places do together, from when the last one is there."""
+        """Return the tasks that all places do together, once the last place has arrived."""
         spans = []
         for i, task in enumerate(self.tasks):
             if task.place is None:
@@ -132,7 +132,7 @@ class _Play:
         return min(allowed, key=lambda q: (self._wish(self.tasks[q[0]]), q[0]), default=None)
 
     def _wish(self, task: Task) -> Any:
-        """Return what the tasks that are ready are ordered by: first what others wait for."""
+        """Return the key by which ready tasks are ordered: tasks that others wait for come first."""
         return (task.turn is not None, task.micro is not None, task.phase or 0, task.micro or 0)
 
     def _may(self, task: Task, place: int) -> bool:

@@ -216,7 +216,7 @@ class Stages:
                 self.of[node] = self.of[node.inputs[0]]
 
     def _sums(self, known: dict[Node, set[int]]) -> dict[Node, Node]:
-        """Return what makes gradients of cotangents alone (sums for biases), with the parameters that they update."""
+        """Return the nodes that make gradients from cotangents alone (biases), with the parameters they update."""
         phase, found = self.phase, dict[Node, Node]()
         for node in reversed(list(phase)):
             if phase[node] is not Phase.BACKWARD or any(e in known for e in node.inputs if isinstance(e, Node)):

@@ -96,7 +96,7 @@ def partition_graph(
     spread: Iterable[str] = (),
     blocks: Mapping[str, int] | None = None,
 ) -> Partitioned:
-    """Return what each rank of a mesh runs of a graph.
+    """Return the part of a graph that each rank of a mesh runs.
 
     Parameters
     ----------

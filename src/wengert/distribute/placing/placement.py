@@ -55,7 +55,7 @@ class PartitionSpec:
 
 
 def partition_spec(given: Any) -> PartitionSpec:
-    """Return what a user gives as a PartitionSpec: None leaves it whole, a name splits the first dimension."""
+    """Return the user's argument as a PartitionSpec: None keeps the value whole, a name splits the first dimension."""
     if isinstance(given, PartitionSpec):
         return given
     if given is None or isinstance(given, str):

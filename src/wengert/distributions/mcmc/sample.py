@@ -10,7 +10,7 @@ import numpy as np
 import wengert as wg
 
 from ...core import tree
-from ...core.errors import DTypeError, ShapeError, WengertError, fail, warn
+from ...core.errors import DTypeError, RangeError, WengertError, fail, warn
 from ...core.state.cached import cached_property
 from . import diagnostics
 from .adaptation import Warm, collecting, first_step, metric_of, no_moments, started, warming, windows
@@ -162,11 +162,11 @@ def sample(
         ("max_depth", max_depth, 1),
     ):
         if not isinstance(value, int) or value < least:
-            fail(ShapeError, f"sample({name}={value!r})", f"Give it a whole number, {least} or more.")
+            fail(RangeError, f"sample({name}={value!r})", f"Give it a whole number, {least} or more.")
     if mass not in ("diagonal", "dense"):
         fail(DTypeError, f"sample(mass={mass!r})", "Write 'diagonal' or 'dense'.")
     if not 0.0 < target < 1.0:
-        fail(ShapeError, f"sample(target={target!r})", "An acceptance probability lies between 0 and 1.")
+        fail(RangeError, f"sample(target={target!r})", "An acceptance probability lies between 0 and 1.")
     with wg.no_grad():  # what the density finds outside is constant
         layout = Layout(initial)
         density = layout.density(logp)

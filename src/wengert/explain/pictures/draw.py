@@ -12,11 +12,13 @@ from .layout import Arrow, Point, place
 from .scene import MAX_NODES, Box, Direction, Link, Scene, count_by_kind, scene_of
 from .style import DARK, LIGHT, Ink, text_width
 
-_TITLE_SIZE, _NOTE_SIZE, _HINT_SIZE = 13.0, 10.5, 11.0
+TITLE_SIZE, NOTE_SIZE, HINT_SIZE = 13.0, 10.5, 11.0
+# Of the light scheme: the ground, arrows, hints, modules.
+PAPER, LINE, MUTED, SHADE = "#faf9f6", "#8b8f98", "#676c78", "#f1efe9"
 _HEIGHT = 42.0
 _PADDING = 14.0
 _LEAST_WIDTH = 56.0
-_MARGIN = 24.0
+MARGIN = 24.0
 _STACK, _RING = 4.0, 4.0
 _HEAD = 6.5  # an arrowhead's length
 _SLANT = 11.0  # of a parameter's hexagon
@@ -59,29 +61,29 @@ def repr_svg(graph: Graph) -> str:
 def draw(scene: Scene, direction: Direction, legend: bool) -> str:
     """Return a scene as an SVG document."""
     picture = arranged(scene, direction)
-    width, height = max(picture.width, _LEAST_WIDTH) + 2 * _MARGIN, picture.height + 2 * _MARGIN
-    key = _legend(scene, height - _MARGIN / 2) if legend else None
+    width, height = max(picture.width, _LEAST_WIDTH) + 2 * MARGIN, picture.height + 2 * MARGIN
+    key = _legend(scene, height - MARGIN / 2) if legend else None
     if key is not None:
         width, height = max(width, key.width), height + key.height
     name = escape(f"Graph {scene.name}".rstrip() + f": {scene.shown}")
-    hulls = _hulls(scene, picture)
+    hulls = hulls_of(scene, picture)
     body = "".join(
         [
             *_group("hulls", [_hull(h) for h in hulls]),
             *_group("edges", [_edge(scene, k, r, direction) for k, r in zip(scene.links, picture.routes)]),
-            *_group("heads", [f'<path d="{_head(r[-1], direction)}"/>' for r in picture.routes]),
+            *_group("heads", [f'<path d="{head(r[-1], direction)}"/>' for r in picture.routes]),
             *_group("modules", [_hull_name(h) for h in hulls]),
             *_group("nodes", [_node(b, c, s) for b, c, s in zip(scene.boxes, picture.centres, picture.sizes)]),
         ]
     )
-    empty = "" if scene.boxes else f'<text class="hint" x="{_n(_MARGIN)}" y="{_n(_MARGIN + 4)}">empty graph</text>'
+    empty = "" if scene.boxes else f'<text class="hint" x="{_n(MARGIN)}" y="{_n(MARGIN + 4)}">empty graph</text>'
     box = f'viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" height="{_n(height)}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="wengert-graph" role="img" {box} '
         'style="max-width:100%;height:auto">\n'
         f"<title>{name}</title>\n<style>{_STYLE}</style>\n"
         f'<rect class="paper" width="{_n(width)}" height="{_n(height)}" rx="10"/>\n'
-        f'<g transform="translate({_n((width - picture.width) / 2)} {_n(_MARGIN)})">\n{body}</g>\n'
+        f'<g transform="translate({_n((width - picture.width) / 2)} {_n(MARGIN)})">\n{body}</g>\n'
         f"{key.text if key else ''}{empty}</svg>\n"
     )
 
@@ -117,7 +119,7 @@ def arranged(scene: Scene, direction: Direction) -> Picture:
 
 def box_size(box: Box) -> Point:
     """Return the width and height that the box's words need."""
-    text = max(text_width(box.heading, _TITLE_SIZE), text_width(box.note, _NOTE_SIZE, mono=True))
+    text = max(text_width(box.heading, TITLE_SIZE), text_width(box.note, NOTE_SIZE, mono=True))
     slant = {"parameter": _SLANT, "input": 5.0}.get(box.kind, 0.0)
     return max(_LEAST_WIDTH, text + 2 * (_PADDING + slant)), _HEIGHT
 
@@ -135,11 +137,11 @@ def _edge(scene: Scene, link: Link, route: Sequence[Point], direction: Direction
     source, target = scene.boxes[link.source], scene.boxes[link.target]
     count = f" ({link.operands} operands)" if link.operands > 1 else ""
     return (
-        f'<path d="{_curve(route, direction)}"><title>{escape(f"{source.name} to {target.name}{count}")}</title></path>'
+        f'<path d="{curve(route, direction)}"><title>{escape(f"{source.name} to {target.name}{count}")}</title></path>'
     )
 
 
-def _curve(route: Sequence[Point], direction: Direction) -> str:
+def curve(route: Sequence[Point], direction: Direction) -> str:
     """Return a smooth line along the flow: straight through rows, curved between them, up to the arrowhead."""
     down = direction == "TB"
     x, y = route[-1]
@@ -155,7 +157,8 @@ def _curve(route: Sequence[Point], direction: Direction) -> str:
     return "".join(out)
 
 
-def _head(end: Point, direction: Direction) -> str:
+def head(end: Point, direction: Direction) -> str:
+    """Return the path of an arrow's head."""
     half, back = _HEAD * 0.46, -_HEAD
     if direction == "TB":
         return f"M{_p(end)}l{_n(-half)} {_n(back)}h{_n(2 * half)}z"
@@ -171,28 +174,30 @@ def _node(box: Box, centre: Point, size: Point) -> str:
     rest = f'<tspan class="rest"> {escape(box.rest)}</tspan>' if box.rest else ""
     return (
         f'<g class="node {kind}" data-node="{escape(box.name)}"><title>{escape(box.tip)}</title>'
-        f"{_shape(box.kind, box.stacked, box.ring, (x, y), size)}"
+        f"{shape(box.kind, box.stacked, box.ring, (x, y), size)}"
         f'<text class="title" x="{_n(x)}" y="{_n(y - 2.5)}">{escape(box.title)}{rest}</text>'
         f'<text class="note" x="{_n(x)}" y="{_n(y + 13)}">{escape(box.note)}</text></g>'
     )
 
 
-def _shape(kind: str, stacked: bool, ring: bool, centre: Point, size: Point) -> str:
+def shape(kind: str, stacked: bool, ring: bool, centre: Point, size: Point) -> str:
+    """Return the SVG elements of a node's outline."""
     (x, y), (w, h) = centre, size
     left, top = x - w / 2, y - h / 2
-    behind = f'<path d="{_rounded(left + _STACK, top + _STACK, w, h, 8)}"/>' if stacked else ""
+    behind = f'<path d="{rounded(left + _STACK, top + _STACK, w, h, 8)}"/>' if stacked else ""
     if kind == "parameter":
         body = f"M{_p((left, y))}l{_n(_SLANT)} {_n(-h / 2)}h{_n(w - 2 * _SLANT)}l{_n(_SLANT)} {_n(h / 2)}"
         outline = f"{body}l{_n(-_SLANT)} {_n(h / 2)}h{_n(2 * _SLANT - w)}z"
     else:
-        outline = _rounded(left, top, w, h, {"input": h / 2, "constant": 2.0}.get(kind, 8.0))
+        outline = rounded(left, top, w, h, {"input": h / 2, "constant": 2.0}.get(kind, 8.0))
     extra = 2 * _RING + _STACK * stacked
-    halo = _rounded(left - _RING, top - _RING, w + extra, h + extra, 12)
+    halo = rounded(left - _RING, top - _RING, w + extra, h + extra, 12)
     ringed = f'<path class="halo" d="{halo}"/>' if ring else ""
     return f'{ringed}{behind}<path d="{outline}"/>'
 
 
-def _rounded(x: float, y: float, w: float, h: float, r: float) -> str:
+def rounded(x: float, y: float, w: float, h: float, r: float) -> str:
+    """Return the path of a rectangle with round corners."""
     a = f"a{_n(r)} {_n(r)} 0 0 1"
     return (
         f"M{_p((x + r, y))}h{_n(w - 2 * r)}{a} {_n(r)} {_n(r)}v{_n(h - 2 * r)}{a} {_n(-r)} {_n(r)}"
@@ -219,7 +224,7 @@ class _Hull(NamedTuple):
         )
 
 
-def _hulls(scene: Scene, picture: Picture) -> list[_Hull]:
+def hulls_of(scene: Scene, picture: Picture) -> list[_Hull]:
     """Return the modules that stand together, with nothing else between: the outer ones first.
 
     A module's parameters may stand beside or above it; those that would be cut are taken in.
@@ -277,12 +282,12 @@ def _within(path: str, module: str) -> bool:
 
 def _around(path: str, parts: Sequence[_Hull]) -> _Hull:
     left, right = min(p.left for p in parts) - 9, max(p.right for p in parts) + 9
-    width = text_width(path, _HINT_SIZE) + 18
+    width = text_width(path, HINT_SIZE) + 18
     return _Hull(path, left, min(p.top for p in parts) - 20, max(right, left + width), max(p.bottom for p in parts) + 9)
 
 
 def _hull(hull: _Hull) -> str:
-    return f'<path d="{_rounded(hull.left, hull.top, hull.right - hull.left, hull.bottom - hull.top, 10)}"/>'
+    return f'<path d="{rounded(hull.left, hull.top, hull.right - hull.left, hull.bottom - hull.top, 10)}"/>'
 
 
 def _hull_name(hull: _Hull) -> str:
@@ -316,14 +321,14 @@ def _legend(scene: Scene, y: float) -> _Legend | None:
     samples = [(kind, _MEANING[kind], False) for kind in kinds]
     if any(b.stacked and b.nodes == 1 for b in scene.boxes):
         samples.append(("computation", "composite", True))
-    parts, x = [], _MARGIN
+    parts, x = [], MARGIN
     for kind, word, stacked in samples:
-        shape = _shape(kind, stacked, False, (x + 14, y + 14), (28 if kind != "parameter" else 32, 16))
+        sample = shape(kind, stacked, False, (x + 14, y + 14), (28 if kind != "parameter" else 32, 16))
         parts.append(
-            f'<g class="node {kind}">{shape}</g><text class="hint" x="{_n(x + 36)}" y="{_n(y + 18)}">{word}</text>'
+            f'<g class="node {kind}">{sample}</g><text class="hint" x="{_n(x + 36)}" y="{_n(y + 18)}">{word}</text>'
         )
-        x += 36 + text_width(word, _HINT_SIZE) + 18
-    return _Legend(f'<g class="legend">{"".join(parts)}</g>\n', x - 18 + _MARGIN, 30.0)
+        x += 36 + text_width(word, HINT_SIZE) + 18
+    return _Legend(f'<g class="legend">{"".join(parts)}</g>\n', x - 18 + MARGIN, 30.0)
 
 
 # -- text, numbers and colours
@@ -373,7 +378,7 @@ _STYLE = (
     ".wengert-graph .more path{stroke-dasharray:5 4}"
     ".wengert-graph .node:hover path{stroke-width:2.4}"
     ".wengert-graph .edges path{fill:none;stroke-width:1.4}"
-    + _rules(LIGHT, "#faf9f6", "#8b8f98", "#676c78", "#f1efe9")
+    + _rules(LIGHT, PAPER, LINE, MUTED, SHADE)
     + "@media(prefers-color-scheme:dark){"
     + _rules(DARK, "#0f1117", "#747b8a", "#8f96a5", "#171a22")
     + "}"

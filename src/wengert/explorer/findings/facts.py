@@ -162,8 +162,8 @@ def summary(value: Any) -> list[Any]:
         return ["", "", ""]
     good = array[np.isfinite(array)]
     bad = 1 - good.size / array.size
-    least = -np.inf if np.isneginf(array).any() else (float(good.min()) if good.size else np.nan)
-    most = np.inf if np.isposinf(array).any() else (float(good.max()) if good.size else np.nan)
+    known = array[~np.isnan(array)]
+    least, most = (known.min(), known.max()) if known.size else (np.nan, np.nan)
     return [float(least), float(most), f"{bad:.1%}" if 0 < bad < 1 else f"{bad:.0%}"]
 
 

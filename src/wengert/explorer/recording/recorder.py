@@ -21,15 +21,18 @@ from typing import Any, NamedTuple
 
 from ...core import tree
 from ...core.errors import is_internal, user_frame
-from ...core.mode import Mode, get_mode
+from ...core.mode import Mode, Scope, get_mode
 from ...core.node import Node
 from ...core.ops.op import Op
 from ...core.state import locks
 from ...core.state.observer import OVER, Observer, observing_all
 from ...core.tensor import Tensor
 from ...explain.finite import all_finite
+from ...nn.module import Module
 from ...optim.optimizer import Optimizer
 
+# The call of a module: its variable `mode` has the scope.
+_CALL = Module.__call__.__code__
 # Code whose frames are entered again from other places: what calls them is looked up every time.
 _RESUMED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generators (inspect.CO_*)
 
@@ -46,15 +49,16 @@ class Activation:
     """One activation of a piece of the user's code: a call of a function.
 
     `parent` called it, at instruction `at`; None for what the recording began in. Two calls from the
-    same place are two activations.
+    same place are two activations. `module` is the scope of the innermost module called in between, if any.
     """
 
-    __slots__ = ("at", "code", "parent")
+    __slots__ = ("at", "code", "module", "parent")
 
-    def __init__(self, parent: Activation | None, at: int, code: CodeType) -> None:
+    def __init__(self, parent: Activation | None, at: int, code: CodeType, module: Scope | None) -> None:
         self.parent = parent
         self.at = at
         self.code = code
+        self.module = module
 
 
 class Ran(NamedTuple):
@@ -152,8 +156,9 @@ class Tape(Observer):
         self.thread = thread
         self.entries: list[Entry] = []
         self.append = self.entries.append
-        # The call stack as it was: frames, the activation each is (in), and the innermost user frame there.
-        self.stack: list[tuple[FrameType, Activation | None, FrameType | None]] = []
+        # The call stack as it was: frames, the activation each is (in), the innermost user frame there, and the scope
+        # of the innermost module called since.
+        self.stack: list[tuple[FrameType, Activation | None, FrameType | None, Scope | None]] = []
         self.known: dict[int, int] = {}
         self.frame: FrameType | None = None
         self.activation: Activation | None = None
@@ -221,7 +226,7 @@ class Tape(Observer):
     def begin(self, frame: FrameType | None) -> None:
         """Take the frames that are there now for the world outside of the recording."""
         while frame is not None:
-            self.stack.append((frame, None, None))
+            self.stack.append((frame, None, None, None))
             frame = frame.f_back
         self.stack.reverse()
         self.known = {id(entry[0]): i for i, entry in enumerate(self.stack)}
@@ -248,16 +253,18 @@ class Tape(Observer):
         for entry in self.stack[known + 1 :]:
             del self.known[id(entry[0])]
         del self.stack[known + 1 :]
-        activation, user = self.stack[-1][1:] if self.stack else (None, None)
+        activation, user, module = self.stack[-1][1:] if self.stack else (None, None, None)
         resumed = False
         for new in reversed(fresh):
             if not is_internal(new.f_code.co_filename):
-                activation = Activation(activation, -1 if user is None else user.f_lasti, new.f_code)
-                user = new
+                activation = Activation(activation, -1 if user is None else user.f_lasti, new.f_code, module)
+                user, module = new, None
                 resumed = bool(new.f_code.co_flags & _RESUMED)
+            elif new.f_code is _CALL and (mode := new.f_locals.get("mode")) is not None:
+                module = mode.scope
             if not resumed:  # what depends on a generator is asked for again
                 self.known[id(new)] = len(self.stack)
-                self.stack.append((new, activation, user))
+                self.stack.append((new, activation, user, module))
         self.activation = activation
         self.frame = None if resumed else frame
 
@@ -462,7 +469,7 @@ def _are_finite(leaves: Iterable[Node]) -> bool:
 
 def _variables(tape: Tape) -> dict[str, Any]:
     """Return the variables of the program's functions that are being called; inner calls hide outer ones."""
-    outside = {id(frame) for frame, activation, _ in tape.stack if activation is None}
+    outside = {id(frame) for frame, activation, *_ in tape.stack if activation is None}
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and id(frame) not in outside:

@@ -8,7 +8,7 @@ shapes, how they are wired inside, and how they fold.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal
@@ -73,12 +73,18 @@ class Tree:
         self.root = Place(title, "root", None)
         self.of_row: dict[Row, Place] = {}
         self._visits: dict[Activation, _Visits] = {}
+        # Of rows whose calls are not known: how often a function was called in a place, those that the last row is in,
+        # and where instructions stand.
+        self._calls: dict[tuple[Place, str, str], int] = {}
+        self._last: list[Place] = []
+        self._positions: dict[tuple[Any, int], tuple[str, str, int]] = {}
         for row in rows:
             if row.op is not None:
                 self._put(row, self._place(row))
         self._merge_root()
         self._join_lists()
         self._dissolve()
+        self._join_parts()
         self._name_iterations()
         self._name_owners()
         self._put_leaves(rows)
@@ -101,9 +107,15 @@ class Tree:
         stack.reverse()
         entered = _entered(row.scope)
         place, done, absorbed = self.root, 0, False
-        if not stack and row.code is not None:
-            place = self._function(place, row.code, row.code)
+        if not stack:
+            return self._place_without_calls(row, entered)
         for level, (activation, offset) in enumerate(stack):
+            # Library code, as of a Sequential, called modules before it called this.
+            reached = entered.index(activation.module, done) + 1 if activation.module in entered[done:] else done
+            for scope in entered[done:reached]:
+                place = self._scope(place, scope, 0)
+                absorbed = scope.kind == "module"
+            done = reached
             if not absorbed or activation.code.co_name not in _ENTRIES:
                 place = self._function(place, activation, activation.code)
             child = stack[level + 1][0] if level + 1 < len(stack) else None
@@ -119,6 +131,40 @@ class Tree:
             place = self._scope(place, scope, 0)
         return place
 
+    def _place_without_calls(self, row: Row, entered: Sequence[Scope]) -> Place:
+        """Return the place of a row whose calls are not known, from where its modules were called and where it ran.
+
+        A function between two modules, or between a module and the row, is inside the outer one. Its rows follow each
+        other: what comes after others is another call.
+        """
+        place, absorbed = self.root, False
+        at: tuple[str, str, int] | None = None
+        path: list[Place] = []
+        for scope in (*entered, None):
+            code, offset = (row.code, row.offset) if scope is None else (scope.code, scope.offset)
+            here = None if code is None or is_internal(_file(code)) else self._position(code, offset)
+            if here is not None and here != at:
+                if not absorbed or here[1] not in _ENTRIES:
+                    number = self._calls.setdefault((place, *here[:2]), 0)
+                    last = place.children.get((*here[:2], number))
+                    if last is not None and last not in self._last:
+                        number = self._calls[(place, *here[:2])] = number + 1
+                    place = self._function(place, (*here[:2], number), code)
+                    path.append(place)
+                at, absorbed = here, False
+            if scope is not None:
+                place = self._scope(place, scope, 0 if at is None else at[2])
+                absorbed = scope.kind == "module"
+        self._last = path
+        return place
+
+    def _position(self, code: Any, offset: int) -> tuple[str, str, int]:
+        """Return the file, the function and the line of an instruction."""
+        found = self._positions.get((code, offset))
+        if found is None:
+            found = self._positions[code, offset] = _file(code), _function_name(code), _line(code, offset)
+        return found
+
     def _child(self, parent: Place, key: Any, name: str, kind: ScopeKind, line: int = 0) -> Place:
         found = parent.children.get(key)
         if found is None:
@@ -126,11 +172,10 @@ class Tree:
         return found
 
     def _function(self, place: Place, key: Any, code: Any) -> Place:
-        name = code.function if isinstance(code, Source) else code.co_name
+        name = _function_name(code)
         if name in _ENTRIES and not isinstance(code, Source):
             name = code.co_qualname.rpartition(".")[0].rpartition(".")[2] or name  # an object's class
-        file = code.file if isinstance(code, Source) else code.co_filename
-        if name == "<module>" or name in _COMPREHENSIONS or is_internal(file):
+        if name == "<module>" or name in _COMPREHENSIONS or is_internal(_file(code)):
             return place
         line = 0
         if isinstance(key, Activation) and key.parent is not None:
@@ -231,6 +276,22 @@ class Tree:
                 elif child.kind == "loop" and len(child.rows) + len(child.children) <= 1:
                     self._take(place, child)
 
+    def _join_parts(self) -> None:
+        """Make one list of what several functions called of it: each `lambda h: block(h)` has a part of `blocks`."""
+        for place in self._walk():
+            lists: dict[tuple[str, str], Place] = {}
+            for key, child in list(place.children.items()):
+                members = child.children.values()
+                if child.kind != "module" or child.rows or any(member.kind != "module" for member in members):
+                    continue
+                first = lists.setdefault((child.owner, child.name), child)
+                if first is child or {m.name for m in first.children.values()} & {m.name for m in members}:
+                    continue
+                del place.children[key]
+                for name, member in child.children.items():
+                    member.parent = first
+                    first.children[child, name] = member
+
     def _name_iterations(self) -> None:
         """Name the iterations of a loop by what they do, or by its variable: `cell 3`, `t = 3`, `layer 3`."""
         for loop in self._walk():
@@ -304,14 +365,14 @@ class Tree:
             for start in range(0, len(items), MOST_CHILDREN):
                 part = items[start : start + MOST_CHILDREN]
                 label = name if len(items) <= MOST_CHILDREN else f"{name} {start + 1}–{start + len(part)}".strip()
-                parts.append(self._bundle(place, part, label, keys) if len(part) > 1 else part[0])
+                parts.append(self._bundle(place, part, _span_of(part) or label, keys) if len(part) > 1 else part[0])
             # What comes again and again stays one thing, however many it has.
             whole = len(parts) > 1 and name.startswith(_BLOCK)
             made += [self._bundle(place, parts, name, keys)] if whole else parts
         while len(made) > MOST_CHILDREN:
             made = [
-                self._bundle(place, made[i : i + MOST_CHILDREN], f"part {i // MOST_CHILDREN + 1}", keys)
-                for i in range(0, len(made), MOST_CHILDREN)
+                self._bundle(place, part, _span_of(part) or f"part {number}", keys)
+                for number, part in enumerate(_batched(made), 1)
             ]
         for item in made:
             self._adopt(place, item, keys)
@@ -334,6 +395,18 @@ class Tree:
         for i, place in enumerate(found):
             place.index = i
         return found
+
+
+def _batched(items: list[Any]) -> Iterator[list[Any]]:
+    """Yield as many items as a group may have, one group after the other."""
+    for start in range(0, len(items), MOST_CHILDREN):
+        yield items[start : start + MOST_CHILDREN]
+
+
+def _span_of(items: list[Any]) -> str:
+    """Return the names of the first and the last module of a group, "60–119"; "" unless most of it are modules."""
+    modules = [item for item in items if isinstance(item, Place) and item.kind == "module"]
+    return f"{modules[0].name}–{modules[-1].name}" if 2 * len(modules) > max(2, len(items)) else ""
 
 
 def _container(loop: Place) -> Place | None:
@@ -390,6 +463,16 @@ def _owner(scope: Scope) -> str:
 
 def _is_entered_at(scope: Scope, activation: Activation, offset: int) -> bool:
     return scope.code is activation.code and scope.offset == offset
+
+
+def _function_name(code: Any) -> str:
+    name: str = code.function if isinstance(code, Source) else code.co_name
+    return name
+
+
+def _file(code: Any) -> str:
+    file: str = code.file if isinstance(code, Source) else code.co_filename
+    return file
 
 
 def _line(code: Any, offset: int) -> int:

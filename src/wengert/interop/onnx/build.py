@@ -429,7 +429,7 @@ class _Scope:
     def by_types(
         self, schema: Any, node: Any, version: int, protos: Mapping[str, Any], what: str
     ) -> Callable[[Context, tuple[Any, ...]], Any]:
-        """Return what runs an operator whose definition depends on its operands' dtypes and ranks."""
+        """Return the function that runs an operator whose definition depends on its operands' dtypes and ranks."""
         onnx, builder = self.builder.onnx, self.builder
         plain = onnx.NodeProto()
         plain.CopyFrom(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -41,6 +42,8 @@ def compare_model(source: Any, wanted: Wanted, rtol: float, atol: float, runtime
 
     A node differs where it does so on equal operands: what rounding adds up over many nodes is no difference.
     """
+    if runtime == "onnxruntime":
+        _onnxruntime()
     proto, folder, size = read(source)
     model = made_of(proto, folder, size, None)
     steps = _steps(model, proto, wanted)
@@ -185,6 +188,13 @@ def _array(value: Any) -> Any:
 # -- another runtime
 
 
+def _onnxruntime() -> Any:
+    try:
+        return importlib.import_module("onnxruntime")
+    except ImportError:
+        refuse("the comparison needs the package onnxruntime", "Install it with: pip install onnxruntime")
+
+
 def run_by(proto: Any, feeds: Mapping[str, Any], names: Sequence[str], runtime: str) -> dict[str, Any]:
     """Return the values of a document by another runtime: "onnxruntime", or "reference", the package's own."""
     if runtime == "reference":
@@ -198,10 +208,7 @@ def run_by(proto: Any, feeds: Mapping[str, Any], names: Sequence[str], runtime: 
         return dict(zip(names, found))
     if runtime != "onnxruntime":
         refuse(f"runtime is {runtime!r}, and neither 'onnxruntime' nor 'reference'")
-    try:
-        import onnxruntime
-    except ImportError:
-        refuse("the comparison needs the package onnxruntime", "Install it with: pip install onnxruntime")
+    onnxruntime = _onnxruntime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     # With several threads it chooses the scales of a quantised LSTM by those rows of a batch that one of them has.

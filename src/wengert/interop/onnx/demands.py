@@ -70,7 +70,7 @@ def _used(steps: Sequence[Step], outputs: Sequence[int]) -> frozenset[int]:
 
 
 def _groups(steps: Sequence[Step], varies: set[int], prefers: bool) -> tuple[frozenset[int], ...]:
-    """Return what each needed or preferred value is computed from, but for those that depend on what varies."""
+    """Return the values from which each needed or preferred value is computed, except those that vary."""
     makers: dict[int, Step] = {}
     asked: list[set[int]] = []
     for step in steps:
@@ -91,7 +91,7 @@ def _groups(steps: Sequence[Step], varies: set[int], prefers: bool) -> tuple[fro
 
 
 def _outside(program: Program, inside: Sequence[int], slots: Sequence[int], prefers: bool) -> list[set[int]]:
-    """Return what the values that are asked for in a program are computed from outside of it."""
+    """Return the outside values from which a program computes the values that it needs."""
     at = dict(zip(inside, slots))
     inner = program.demands.preferences if prefers else program.demands.needs
     return [{at[s] for s in group if s in at} for group in inner]

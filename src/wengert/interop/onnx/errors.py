@@ -52,12 +52,12 @@ def shown(text: str | bytes, length: int = 80) -> str:
 
 
 def said(e: BaseException, length: int = 200) -> str:
-    """Return what an exception says, in one line and without its place."""
+    """Return an exception's text in one line, without the place in the program."""
     return shown(first_line(e) if isinstance(e, WengertError) else str(e).partition("\n")[0], length)
 
 
 def title(node: Any) -> str:
-    """Return what an error calls a NodeProto: its name, or its first result, and its operator."""
+    """Return a NodeProto's name in errors: its name, or its first result, and its operator."""
     domain = f"{shown(node.domain)}." if node.domain else ""
     name = node.name or next((o for o in node.output if o), "")
     return f"node {shown(name)!r} ({domain}{shown(node.op_type)})"

@@ -53,7 +53,7 @@ class Made:
     seed: int
 
     def entry(self) -> dict[str, Any]:
-        """Return what a document says of the inputs: see `meta.inputs` in the schema."""
+        """Return the document's entry for the inputs: see `meta.inputs` in the schema."""
         return {"seed": self.seed, "sizes": self.sizes, "list": self.told}
 
 

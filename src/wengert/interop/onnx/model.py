@@ -349,7 +349,7 @@ def _output(value: Any) -> Any:
 
 
 def value_of(proto: Any) -> Value:
-    """Return what a ValueInfoProto says of an input or an output. Raises OnnxError for what is no type of ONNX."""
+    """Return the `Value` that a ValueInfoProto describes. Raises OnnxError if its type is not ONNX's."""
     kind = proto.type.WhichOneof("value") or "tensor_type"
     held = proto.type
     name = kind.removesuffix("_type")

@@ -73,7 +73,7 @@ class Step:
     place: Place = NOWHERE
 
     def told(self) -> Told:
-        """Return what the document says of the node."""
+        """Return the node's description in the document."""
         return told(package().NodeProto.FromString(self.document))
 
 

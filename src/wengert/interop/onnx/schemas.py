@@ -30,7 +30,7 @@ class Signature(NamedTuple):
 
 @cache
 def signature(domain: str, operator: str, version: int) -> Signature | None:
-    """Return what ONNX says of an operator; None where it is none of ONNX's own."""
+    """Return the signature that ONNX gives an operator; None if it is not one of ONNX's own."""
     defs = package().defs
     try:
         schema = defs.get_schema(operator, version, domain)
@@ -49,7 +49,7 @@ def signature(domain: str, operator: str, version: int) -> Signature | None:
 
 @cache
 def of_rule(function: Callable[..., Any]) -> Signature:
-    """Return what a rule says of its operator: operands without a default are needed, unless they may be None."""
+    """Return an operator's signature from its rule: operands without a default are needed, unless they may be None."""
     given = inspect.signature(function).parameters.values()
     places = [p for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p for p in given if p.kind is p.VAR_POSITIONAL), None)

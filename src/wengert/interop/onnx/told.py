@@ -99,7 +99,7 @@ def stored(node: Any) -> bytes:
 
 
 def told(node: Any) -> Told:
-    """Return what a NodeProto says."""
+    """Return a NodeProto's operator, attributes, operands and place in the exporting program."""
     said = {shown(e.key): e.value for e in node.metadata_props}
     program = _program(_text(said.get(_STACK, ""))[:_LONGEST]) or _line(_text(said.get(_SOURCE, "")))
     return Told(
@@ -171,7 +171,7 @@ def _number(value: Any) -> Any:
 
 
 def _tensor(proto: Any) -> str:
-    """Return what a TensorProto is; a single small number itself."""
+    """Return a TensorProto's dtype and shape; a small one's numbers."""
     onnx = package()
     kinds = onnx.TensorProto.DataType
     name = kinds.Name(proto.data_type).lower() if proto.data_type in kinds.values() else "unknown"

@@ -144,7 +144,7 @@ def has_sizes(value: Any) -> bool:
 
 
 def as_sizes(value: Any) -> Any:
-    """Return what NumPy gave of sizes as an array: of objects where one has no number, else of integers."""
+    """Return NumPy's result for sizes as an array: of objects if a size has no number, else of integers."""
     if isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind != "O"):
         return value
     out = np.empty(np.shape(value), dtype=object)

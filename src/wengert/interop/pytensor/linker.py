@@ -183,7 +183,7 @@ class WengertLinker(JITLinker):  # type: ignore[misc]
 
 
 def why_not(fgraph: FunctionGraph) -> str:
-    """Return what of a graph there is no rule for, empty where it compiles."""
+    """Return the part of a graph that has no rule; "" if the graph compiles."""
     for variable in (*fgraph.inputs, *fgraph.outputs):
         if not isinstance(variable.type, (TensorType, ScalarType)):
             return f"a {variable.type}"

@@ -89,7 +89,7 @@ def _series(dtype: str) -> dict[ScalarOp, str]:
 
 
 def _loop(node: Apply) -> str:
-    """Return what the series is of whose loop a node is, nothing of any other node."""
+    """Return the name of the series whose loop a node is; "" for any other node."""
     op = node.op.scalar_op if isinstance(node.op, Elemwise) else None
     dtype = str(node.outputs[0].type.dtype)
     return _series(dtype).get(op, "") if isinstance(op, ScalarLoop) and dtype in ("float32", "float64") else ""
@@ -119,7 +119,7 @@ class WithoutSeries(GraphRewriter):  # type: ignore[misc]
                     fgraph.replace_validate(node.outputs[0], cast(made, node.outputs[0].type.dtype), reason="series")
 
     def _replaced(self, node: Apply, behind: dict[Apply, frozenset[Apply]]) -> Any:
-        """Return what takes the place of a choice between two sums, None for any other choice."""
+        """Return the replacement of a choice between two sums; None for any other choice."""
         condition, *ways = node.inputs
         loops = [{_loop(n): n for n in behind.get(v.owner, ())} for v in ways]
         names = [sorted(map(_loop, behind.get(v.owner, ()))) for v in ways]

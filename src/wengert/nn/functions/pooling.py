@@ -14,7 +14,7 @@ import numpy as np
 
 import wengert as wg
 
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.autocast import computed_in
 from ...core.ops.record import bind
 from ...core.spec import category
@@ -102,7 +102,7 @@ def _windows(
     pads, dilations = int_tuple(padding, ndim, "padding", 0), int_tuple(dilation, ndim, "dilation", 1)
     if any(p > (d * (k - 1) + 1) // 2 for p, k, d in zip(pads, kernel, dilations)):
         fail(
-            ShapeError,
+            RangeError,
             f"{name}: padding={pads} is more than half of kernel_size={kernel}",
             "A window would lie in the padding alone.",
         )
@@ -236,7 +236,7 @@ def _avg_pools(ndim: int) -> Function:
         if x.dtype.kind == "b":
             fail(DTypeError, f"{name} of {x.spec}", "Take the mean of numbers: x.float().")
         if divisor_override is not None and not divisor_override:
-            fail(ShapeError, f"{name}: divisor_override=0", "Divide by another number.")
+            fail(RangeError, f"{name}: divisor_override=0", "Divide by another number.")
         half = x.dtype.itemsize == 2 and x.dtype.kind != "i"
         total = bind(sum_pool, (x.astype(np.float32) if half else x,), attrs)
         if divisor_override is not None:
@@ -500,7 +500,7 @@ def _fractional_max_pools(ndim: int) -> tuple[Function, Function]:
                 fail(ShapeError, f"{name}: {what}={entries!r}", f"{what} must either be one number or {ndim} of them.")
         kernel, size = int_tuple(kernel_size, ndim, "kernel_size", 1), x.shape[-ndim:]
         if (output_size is None) == (output_ratio is None):
-            fail(ShapeError, f"{name}: output_size={output_size!r}, output_ratio={output_ratio!r}", "Give one of them.")
+            fail(RangeError, f"{name}: output_size={output_size!r}, output_ratio={output_ratio!r}", "Give one of them.")
         if output_size is None:
             ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * ndim
             output_size = tuple(int(n * r) for n, r in zip(size, ratios))

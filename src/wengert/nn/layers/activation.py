@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import full, relu, sigmoid, tanh
-from ...core.errors import ShapeError, fail
+from ...core.errors import RangeError, ShapeError, fail
 from ...core.tensor import Tensor, asarray
 from .. import functional as F
 from .. import init as initial
 from ..checks import size
+from ..functions import activations
 from ..module import Module
 from ..parameter import Parameter
 
@@ -273,7 +274,7 @@ class RReLU(_InPlace):
 
 
 class Hardtanh(_InPlace):
-    """x bounded to `min_val`..`max_val`. Raises ShapeError unless the first is below the second.
+    """x bounded to `min_val`..`max_val`. Raises RangeError unless the first is below the second.
 
     >>> import wengert as wg
     >>> wg.nn.Hardtanh()(wg.tensor([-3.0, 0.5]))
@@ -292,7 +293,7 @@ class Hardtanh(_InPlace):
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value
         if not self.max_val > self.min_val:
-            fail(ShapeError, f"Hardtanh: min_val {self.min_val} is not below max_val {self.max_val}")
+            fail(RangeError, f"Hardtanh: min_val {self.min_val} is not below max_val {self.max_val}")
 
     def forward(self, input: Any) -> Tensor:
         """Return hardtanh(x), elementwise."""
@@ -487,7 +488,7 @@ class Softmax(_OfAxis):
     tensor([0.5, 0.5])
     """
 
-    _compute = staticmethod(F.softmax)
+    _compute = staticmethod(activations.softmax)
 
 
 class LogSoftmax(_OfAxis):
@@ -498,7 +499,7 @@ class LogSoftmax(_OfAxis):
     tensor([-0.6931, -0.6931])
     """
 
-    _compute = staticmethod(F.log_softmax)
+    _compute = staticmethod(activations.log_softmax)
 
 
 class Softmin(_OfAxis):
@@ -509,7 +510,7 @@ class Softmin(_OfAxis):
     tensor([0.5, 0.5])
     """
 
-    _compute = staticmethod(F.softmin)
+    _compute = staticmethod(activations.softmin)
 
 
 class Softmax2d(Module):

@@ -10,7 +10,7 @@ import numpy as np
 
 import wengert as wg
 
-from ...core.errors import GraphError, ShapeError, fail
+from ...core.errors import GraphError, RangeError, ShapeError, fail
 from ...core.tensor import Tensor, asarray, of_class
 from .. import functional as F
 from .. import init
@@ -49,7 +49,7 @@ class MultiheadAttention(Module):
     `in_proj_weight` (3 embed_dim, embed_dim) stacks the projections of queries, keys and values; with other sizes they
     are `q_proj_weight`, `k_proj_weight`, `v_proj_weight`. `out_proj` is a Linear.
 
-    Source: Vaswani et al., arXiv:1706.03762. Raises ShapeError for a size that does not fall into equal heads.
+    Source: Vaswani et al., arXiv:1706.03762. Raises RangeError for a size that does not fall into equal heads.
 
     >>> import wengert as wg
     >>> attend = wg.nn.MultiheadAttention(8, 2, batch_first=True)
@@ -86,7 +86,7 @@ class MultiheadAttention(Module):
         e = self.embed_dim = size("embed_dim", embed_dim)
         self.num_heads = size("num_heads", num_heads)
         if embed_dim % num_heads:
-            fail(ShapeError, f"embed_dim={embed_dim} does not fall into num_heads={num_heads} equal heads")
+            fail(RangeError, f"embed_dim={embed_dim} does not fall into num_heads={num_heads} equal heads")
         self.kdim = e if kdim is None else size("kdim", kdim)
         self.vdim = e if vdim is None else size("vdim", vdim)
         self.dropout = dropout

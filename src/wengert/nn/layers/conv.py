@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import asarray, empty
-from ...core.errors import GraphError, ShapeError, fail
+from ...core.errors import GraphError, RangeError, ShapeError, fail
 from ...core.tensor import Tensor
 from ...ops.neural.windows import Size, int_tuple
 from .. import functional as F
@@ -52,7 +52,7 @@ class ConvBase(Module):
         self.groups = size("groups", groups)
         if in_channels % groups or out_channels % groups:
             channels = f"in_channels={in_channels} and out_channels={out_channels}"
-            fail(ShapeError, f"groups={groups} does not divide {channels}", "Channels fall into equal groups.")
+            fail(RangeError, f"groups={groups} does not divide {channels}", "Channels fall into equal groups.")
         if padding_mode not in _PADDING_MODES or (self._transposed and padding_mode != "zeros"):
             fail(GraphError, f"{type(self).__name__}: padding_mode={padding_mode!r}")
         if isinstance(padding, str) and padding not in ("same", "valid"):
@@ -167,7 +167,7 @@ class Conv2d(ForwardConv):
     device: where the parameters are, as in :func:`wengert.zeros`.
     dtype: of the parameters; the default float where left out.
 
-    `weight` is (out_channels, in_channels / groups, height, width). Raises ShapeError, GraphError, DTypeError.
+    `weight` is (out_channels, in_channels / groups, height, width). Raises RangeError, GraphError, DTypeError.
 
     >>> import wengert as wg
     >>> wg.nn.Conv2d(3, 8, 3, stride=2, padding=1, padding_mode="reflect")(wg.zeros((1, 3, 9, 9))).shape

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ... import argmax, concat
-from ...core.errors import RangeError, ShapeError, fail
+from ...core.errors import RangeError, fail
 from ...core.tensor import Tensor, asarray
 from ...ops.neural.losses import REDUCTIONS, Flag, reduction_of
 from .. import functional as F
@@ -17,7 +17,7 @@ from .linear import Linear
 
 
 class Loss(Module):
-    """The base of losses: a `reduction`, "none", "mean" or "sum". Raises ShapeError for another."""
+    """The base of losses: a `reduction`, "none", "mean" or "sum". Raises RangeError for another."""
 
     reduction: str
 
@@ -25,7 +25,7 @@ class Loss(Module):
         super().__init__()
         self.reduction = reduction_of(size_average, reduce, reduction, stacklevel=3)
         if self.reduction not in REDUCTIONS and self.reduction != "batchmean":
-            fail(ShapeError, f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+            fail(RangeError, f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
 
 
 class WeightedLoss(Loss):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import asarray, einsum, expand_dims, ones, squeeze, zeros
-from ...core.errors import ShapeError, fail
+from ...core.errors import RangeError, ShapeError, fail
 from ...core.standins import present, weak
 from ...core.tensor import Tensor
 from ...ops.neural.normalization import follows
@@ -22,7 +22,7 @@ from ..parameter import Parameter
 def _normalized_shape(value: int | Sequence[int]) -> tuple[int, ...]:
     values = (value,) if isinstance(value, int) else tuple(value)
     if not values:
-        fail(ShapeError, "normalized_shape must name one axis at least")
+        fail(RangeError, "normalized_shape must name one axis at least")
     return tuple(size("normalized_shape", v) for v in values)
 
 
@@ -139,7 +139,7 @@ class GroupNorm(Module):
 
     Source: Wu, He, arXiv:1803.08494.
 
-    Raises ShapeError for channels that do not fall into equal groups.
+    Raises RangeError for channels that do not fall into equal groups.
 
     >>> import wengert as wg
     >>> wg.nn.GroupNorm(2, 4)(wg.ones((1, 4, 5))).shape
@@ -164,7 +164,7 @@ class GroupNorm(Module):
         self.num_groups = size("num_groups", num_groups)
         self.num_channels = size("num_channels", num_channels)
         if num_channels % num_groups:
-            fail(ShapeError, f"{num_channels} channels do not fall into {num_groups} equal groups")
+            fail(RangeError, f"{num_channels} channels do not fall into {num_groups} equal groups")
         self.eps = eps
         self.affine = affine
         self.register_parameter("weight", Parameter(ones(num_channels, dtype=dtype, device=device)) if affine else None)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.errors import GraphError, fail
 from ...core.tensor import Tensor
-from .. import functional as F
+from ..functions import pooling as F
 from ..module import Module
 
 Sizes = int | Sequence[int]

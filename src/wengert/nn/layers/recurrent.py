@@ -13,7 +13,7 @@ import wengert as wg
 
 from ...core.dims import Dim
 from ...core.dtypes import record_of
-from ...core.errors import GraphError, ShapeError, fail
+from ...core.errors import GraphError, RangeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.tensor import asarray
 from ...ops.neural.composites import dropout, linear
@@ -109,7 +109,7 @@ class RNNBase(Module):
         super().__init__()
         if not 0 <= proj_size < max(hidden_size, 1):
             fail(
-                ShapeError,
+                RangeError,
                 f"{type(self).__name__}: proj_size={proj_size} with hidden_size={hidden_size}",
                 "A projection is smaller than the hidden size.",
             )

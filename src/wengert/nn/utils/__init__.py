@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ... import clip, float64, isfinite, sqrt, stack, where, zeros
-from ...core.errors import DTypeError, GradientError, ShapeError, fail
+from ...core.errors import DTypeError, GradientError, RangeError, ShapeError, fail
 from ...core.state.capture import get_capture
 from ...core.state.locks import imported
 from ...core.state.observer import observers
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The module of sequences, which is loaded when it is first used."""
+    """Load the module of sequences when it is first used."""
     if name == "rnn":
         return imported(".rnn", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -72,7 +72,7 @@ def clip_grad_norm_(
 
     Source: Pascanu, Mikolov, Bengio, arXiv:1211.5063.
 
-    Raises ShapeError for a `norm_type` that is not positive.
+    Raises RangeError for a `norm_type` that is not positive.
 
     >>> import wengert as wg
     >>> w = wg.tensor([0.0, 0.0], requires_grad=True)
@@ -85,7 +85,7 @@ def clip_grad_norm_(
     held = _with_gradients(parameters)
     order = float(norm_type)
     if not order > 0:
-        fail(ShapeError, f"norm_type must be positive, not {norm_type}")
+        fail(RangeError, f"norm_type must be positive, not {norm_type}")
     if not held:
         return wrap(np.zeros((), np.float32))
     arrays = _arrays(held) if type(max_norm) in (int, float) else None
@@ -133,11 +133,12 @@ def _clipped_at_once(
         _refuse_norm(str(total))
     scale = max_norm / (total + 1e-6)
     if not scale >= 1.0:
-        for p, a in zip(held, arrays, strict=True):
-            if p.grad is not None and p.grad.writes_through is not None:
-                p.grad.mul_(scale)
-            else:
-                p.grad = wrap(a * a.real.dtype.type(scale))
+        with np.errstate(all="ignore"):
+            for p, a in zip(held, arrays, strict=True):
+                if p.grad is not None and p.grad.writes_through is not None:
+                    p.grad.mul_(scale)
+                else:
+                    p.grad = wrap(a * a.real.dtype.type(scale))
     return wrap(np.asarray(total, np.result_type(*(a.real.dtype for a in arrays))))
 
 

@@ -86,7 +86,7 @@ def in_rows(x: Any) -> Any:
 
 
 def as_picked(out: Any, x: Tensor, indices: Sequence[Any], axis: int) -> Any:
-    """Return what index arrays over neighbouring axes pick of a tensor, laid in memory in the order of its axes."""
+    """Return the elements that index arrays over neighbouring axes pick, in the memory order of the tensor's axes."""
     data, lies = out._array, array_of(x) if x.meaning.keeps_formats else None
     if type(data) is not np.ndarray or lies is None or data.ndim < 2:
         return out

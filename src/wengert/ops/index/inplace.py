@@ -590,7 +590,7 @@ def recast_(x: Tensor, dtype: DType) -> None:
 
 
 def _recast(x: Tensor, dtype: DType) -> Any:
-    """Return what stands for a tensor's value in another dtype, where that is."""
+    """Return a tensor's value in another dtype, on the same device."""
     return x._array.cast(dtype) if isinstance(x._array, Elsewhere) else x.detach().numpy().astype(dtype)
 
 

@@ -25,10 +25,10 @@ from ...core.elsewhere import Elsewhere, in_place_of
 from ...core.errors import DTypeError, GradientError, WriteError, fail
 from ...core.graph.snapshot import LEAVES
 from ...core.mode import enable_grad, get_mode, no_grad
-from ...core.node import Node
+from ...core.node import EMPTY_ATTRS, Node, make_node
 from ...core.ops.facets import Role
-from ...core.ops.op import LEAF, TABLE, Op
-from ...core.ops.record import bind, bind_abstract, same_value
+from ...core.ops.op import ALIAS, LEAF, TABLE, Op
+from ...core.ops.record import bind, bind_abstract, caller, same_value
 from ...core.spec import show
 from ...core.state.capture import fresh_leaves, get_capture, note_write, notes_writes
 from ...core.state.refusals import refuse
@@ -73,7 +73,7 @@ def _carries(view: Tensor) -> bool:
 
 
 def _base_node(base: Any) -> Node | None:
-    """Return what computed the whole that the views of a storage or of a branch are taken from."""
+    """Return the node that computed the whole of which a storage or a branch has views."""
     if type(base) is Storage and (root := root_of(base)) is not None:
         node: Node | None = root.node
         return node
@@ -341,7 +341,7 @@ class Through:
         return start - address(whole), part.shape, part.strides, whole.shape, whole.strides, _tracked(x)
 
     def source(self, x: Tensor) -> Node | None:
-        """Return what computed the memory that an abstract tensor lies in."""
+        """Return the node that computed the memory in which an abstract tensor lies."""
         return x.node if storage_of(x) is None else _base_node(x._share.storage)
 
     def taken(self, x: Tensor, owner: Tensor) -> FromOwner:
@@ -437,14 +437,20 @@ class Through:
             made = _put(before, whole, part, new)
         windows = [(t, window_of(t)) for t in family if t is not x]
         self.put(x, new._array)
-        _renew(x, new.node if _tracked(new) else None)
         if made is None:  # a detached part: the value changes, the way of its root's gradients does not
+            _renew(x, new.node if _tracked(new) else None)
             return
         base.node = made.node if _tracked(made) else None
+        if base.node is None or root_of(s) is x:
+            _renew(x, base.node)
+        else:  # from now on a view of the value that was written: gradients of that have those of its views in them
+            _renew(x, _named(made) if is_whole else _take(made, whole, part).node)
         for t, window in windows:
             if is_same(window, whole):
-                if t.node is None or t.node.op is not LEAF or root_of(s) is t:
+                if root_of(s) is t or base.node is None:
                     _renew(t, base.node)
+                elif t.node is None or t.node.op is not LEAF:
+                    _renew(t, _named(made))
             elif window.dtype == whole.dtype and (_carries(t) or not is_tracked) and shares(window, part):
                 taken = _take(made, whole, window)
                 _renew(t, taken.node if _tracked(taken) else None)
@@ -452,6 +458,12 @@ class Through:
 
 def _is_detached(steps: Iterable[Step]) -> bool:
     return any(op.name == "stop_gradient" for op, *_ in steps)
+
+
+def _named(x: Tensor) -> Node:
+    """Return a node for a view that has all of a value: its hooks and gradient are not those of the value's root."""
+    assert x.node is not None
+    return make_node(ALIAS, (x.node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope)
 
 
 def _renew(t: Tensor, node: Node | None) -> None:
@@ -587,7 +599,7 @@ def _is_taken(node: Any, owner: Any) -> bool:
 
 
 def done(steps: Iterable[Step], whole: Tensor) -> Any:
-    """Return what ops take from a tensor, one after the other."""
+    """Return the result of applying ops to a tensor, one after the other."""
     steps = list(steps)
     value: Any = whole
     for op, attrs, output, others in steps:

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.autocast import computed_in
 from ...core.ops.declare import composite, public
 from ...core.ops.facets import Facets
@@ -189,14 +189,14 @@ def gelu(input: Any, approximate: str = "none") -> Tensor:
 
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
 
-    Raises ShapeError for another `approximate` than "none" and "tanh".
+    Raises RangeError for another `approximate` than "none" and "tanh".
 
     >>> import wengert as wg
     >>> wg.nn.functional.gelu(wg.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.1587,  0.    ,  0.8413])
     """
     if approximate not in ("none", "tanh"):
-        fail(ShapeError, f"gelu: approximate={approximate!r}", 'It is "none" or "tanh".')
+        fail(RangeError, f"gelu: approximate={approximate!r}", 'It is "none" or "tanh".')
     out: Tensor = gelu_op.front(operand(input, "gelu"), approximate=approximate)
     return out
 
@@ -672,7 +672,7 @@ def relu6(input: Any, inplace: bool = False) -> Tensor:
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """Return x, bounded to `min_val`..`max_val`.
 
-    Raises ShapeError for a `min_val` above `max_val`.
+    Raises RangeError for a `min_val` above `max_val`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.hardtanh(wg.tensor([-3.0, 0.5]))
@@ -681,7 +681,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     if inplace:
         return update(input, "hardtanh_", lambda x: hardtanh(x, min_val, max_val))
     if min_val > max_val:
-        fail(ShapeError, f"hardtanh: min_val {min_val} is above max_val {max_val}")
+        fail(RangeError, f"hardtanh: min_val {min_val} is above max_val {max_val}")
     t = as_operand(input)
     if t.dtype.kind in "iu":  # integers stay integers
         return clip(t, int(min_val), int(max_val))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import where_or_zero
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.autocast import is_half
 from ...core.ops.declare import composite, public
 from ...core.ops.facets import Form, Nonfinite
@@ -330,7 +330,9 @@ def dropout(
     generator: where the mask is drawn from; None for the default one. The backward pass draws the
         same mask again instead of keeping it.
 
-    Raises ShapeError, DTypeError for a probability that is no number. Source: Srivastava et al. 2014, JMLR 15.
+    Raises RangeError for another probability, DTypeError for one that is no number.
+
+    Source: Srivastava et al. 2014, JMLR 15.
 
     >>> import wengert as wg
     >>> wg.nn.functional.dropout(wg.ones(3), 0.5, training=False)
@@ -339,7 +341,7 @@ def dropout(
     if isinstance(p, bool) or not isinstance(p, (int, float)):
         fail(DTypeError, f"dropout: p={p!r} is a {type(p).__name__}", "The probability is a number in 0..1.")
     if not 0 <= p <= 1:
-        fail(ShapeError, f"dropout: p={p!r} is not a probability", "It must lie between 0 and 1.")
+        fail(RangeError, f"dropout: p={p!r} is not a probability", "It must lie between 0 and 1.")
     if inplace:
         return update(input, "dropout_", lambda x: dropout(x, p, training, generator=generator))
     t = operand(input, "dropout")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.autocast import computed_in
 from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
@@ -203,7 +203,7 @@ def _operands(name: str, x: Any, weight: Any, bias: Any, ndim: int) -> list[Tens
 
 def _groups(groups: Any, name: str) -> int:
     if isinstance(groups, bool) or not isinstance(groups, (int, np.integer)) or groups < 1:
-        fail(ShapeError, f"{name}: groups={groups!r} must be an int of at least 1")
+        fail(RangeError, f"{name}: groups={groups!r} must be an int of at least 1")
     return int(groups)
 
 
@@ -222,9 +222,9 @@ def _pads(padding: Any, kernel: Shape, stride: Shape, dilation: Shape, name: str
     if padding == "valid":
         return ((0, 0),) * len(kernel)
     if padding != "same":
-        fail(ShapeError, f'{name}: padding={padding!r}; a name must be "same" or "valid"')
+        fail(RangeError, f'{name}: padding={padding!r}; a name must be "same" or "valid"')
     if any(s != 1 for s in stride):
-        fail(ShapeError, f'{name}: padding="same" with stride={stride}', 'padding="same" needs a stride of 1.')
+        fail(RangeError, f'{name}: padding="same" with stride={stride}', 'padding="same" needs a stride of 1.')
     totals = [d * (k - 1) for k, d in zip(kernel, dilation)]
     return tuple((t // 2, t - t // 2) for t in totals)
 
@@ -260,7 +260,7 @@ def _conv_transpose(
     pads, extra = int_tuple(padding, ndim, "padding", 0), int_tuple(output_padding, ndim, "output_padding", 0)
     if any(e >= max(s, d) for e, s, d in zip(extra, strides, dilations)):
         fail(
-            ShapeError,
+            RangeError,
             f"{name}: output_padding={extra} with stride={strides} and dilation={dilations}",
             "output_padding must be smaller than the stride or the dilation.",
         )
@@ -303,7 +303,7 @@ def conv1d(
     weight: (O, C / groups, K).
     bias: (O,) or None.
 
-    Returns (N, O, L') or (O, L'). Raises ShapeError, DTypeError.
+    Returns (N, O, L') or (O, L'). Raises ShapeError, RangeError, DTypeError.
 
     >>> import wengert as wg
     >>> wg.nn.functional.conv1d(wg.tensor([[1.0, 2.0, 4.0, 8.0]]), wg.tensor([[[-1.0, 1.0]]]))
@@ -337,7 +337,7 @@ def conv2d(
 
     Returns (N, O, H', W') or (O, H', W'), H' = (H + 2 padding - dilation (KH - 1) - 1) // stride + 1.
 
-    Raises ShapeError where channels, groups or sizes do not fit, DTypeError for booleans.
+    Raises ShapeError where channels or sizes do not fit, RangeError for an option, DTypeError for booleans.
 
     Source: LeCun et al. 1989, Backpropagation applied to handwritten zip code recognition.
 
@@ -369,7 +369,7 @@ def conv3d(
     weight: (O, C / groups, KD, KH, KW).
     bias: (O,) or None.
 
-    Returns (N, O, D', H', W') or (O, D', H', W'). Raises ShapeError, DTypeError.
+    Returns (N, O, D', H', W') or (O, D', H', W'). Raises ShapeError, RangeError, DTypeError.
 
     >>> import wengert as wg
     >>> wg.nn.functional.conv3d(wg.ones((1, 1, 3, 4, 5)), wg.ones((2, 1, 2, 2, 2))).shape
@@ -398,7 +398,7 @@ def conv_transpose1d(
     weight: (C, O / groups, K).
     bias: (O,) or None.
 
-    Returns (N, O, L') or (O, L'). Raises ShapeError, DTypeError.
+    Returns (N, O, L') or (O, L'). Raises ShapeError, RangeError, DTypeError.
 
     >>> import wengert as wg
     >>> wg.nn.functional.conv_transpose1d(wg.tensor([[1.0, 2.0]]), wg.tensor([[[1.0, 1.0]]]), stride=2)
@@ -433,7 +433,7 @@ def conv_transpose2d(
     Returns (N, O, H', W') or (O, H', W'),
     H' = (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1.
 
-    Raises ShapeError, DTypeError.
+    Raises ShapeError, RangeError, DTypeError.
 
     Source: Zeiler et al. 2010, Deconvolutional networks.
 

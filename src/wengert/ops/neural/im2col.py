@@ -9,6 +9,7 @@ convolutions stays channels-last in memory while its shape says channels-first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -38,6 +39,15 @@ from .windows import (
 # -- geometry
 
 
+def _with_channels(shape: Sequence[Any], need: Any, ndim: int) -> str:
+    """Return how an input that lacks channels, or has them last, comes to have them where they belong."""
+    if len(shape) == ndim + 1 and need == 1:
+        return " A batch without a channel axis gets one: x[:, None]."
+    if len(shape) == ndim + 2 and shape[-1] == need:
+        return f" Channels that stand last are moved: wg.moveaxis(x, -1, {-ndim - 1})."
+    return ""
+
+
 def check_channels(x: Any, w: Any, groups: int, ndim: int, axis: int, name: str) -> None:
     """Raise ShapeError unless `w` is a kernel for `x`, whose channels are kernel axis `axis` (0 out, 1 in)."""
     if len(w.shape) != ndim + 2 or len(x.shape) < ndim + 1:
@@ -60,7 +70,8 @@ def check_channels(x: Any, w: Any, groups: int, ndim: int, axis: int, name: str)
             f"{name}: an input of shape {x.shape} has {channels} channels, "
             f"a kernel of shape {w.shape}{grouped} takes {need}",
             f"Axis {-ndim - 1} of the input is its channels; axis {axis} of the kernel is "
-            + ("channels." if axis == 0 or groups == 1 else "channels / groups."),
+            + ("channels." if axis == 0 or groups == 1 else "channels / groups.")
+            + _with_channels(x.shape, need, ndim),
         )
 
 

@@ -56,7 +56,7 @@ def reduction_of(size_average: Flag, reduce: Flag, reduction: str, stacklevel: i
 
 
 def reduced(loss: Any, reduction: str, name: str) -> Tensor:
-    """Return the loss as it is, its mean or its sum. Raises ShapeError for another reduction."""
+    """Return the loss as it is, its mean or its sum. Raises RangeError for another reduction."""
     out: Tensor = loss
     if reduction != "none":
         check_reduction(reduction, name)
@@ -65,9 +65,9 @@ def reduced(loss: Any, reduction: str, name: str) -> Tensor:
 
 
 def check_reduction(reduction: str, name: str) -> None:
-    """Raise ShapeError for a reduction that there is not."""
+    """Raise RangeError for a reduction that there is not."""
     if reduction not in REDUCTIONS:
-        fail(ShapeError, f"{name}: reduction={reduction!r}", 'It is "mean", "sum" or "none".')
+        fail(RangeError, f"{name}: reduction={reduction!r}", 'It is "mean", "sum" or "none".')
 
 
 def _weighted(loss: Any, weight: Any, reduction: str, name: str, by_weights: bool) -> Tensor:
@@ -268,14 +268,14 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
     Parameters as :func:`mse_loss`, but that the mean is over elements. Source: Huber 1964.
 
-    Raises ShapeError for a `delta` that is not positive.
+    Raises RangeError for a `delta` that is not positive.
 
     >>> import wengert as wg
     >>> wg.nn.functional.huber_loss(wg.tensor([0.5, 3.0]), wg.tensor([0.0, 0.0]), reduction="none")
     tensor([0.125, 2.5  ])
     """
     if delta <= 0:
-        fail(ShapeError, f"huber_loss: delta={delta!r}", "It must be positive.")
+        fail(RangeError, f"huber_loss: delta={delta!r}", "It must be positive.")
     x, y = _beside("huber_loss", input, target)
     return _weighted(huber_op.front(x, y, delta=float(delta)), weight, reduction, "huber_loss", False)
 
@@ -292,14 +292,14 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Return :func:`huber_loss` over `beta`; the absolute difference for a `beta` of 0.
 
-    Raises ShapeError for a negative `beta`.
+    Raises RangeError for a negative `beta`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.smooth_l1_loss(wg.tensor([3.0]), wg.tensor([0.0]))
     tensor(2.5)
     """
     if beta < 0:
-        fail(ShapeError, f"smooth_l1_loss: beta={beta!r}", "It must not be negative.")
+        fail(RangeError, f"smooth_l1_loss: beta={beta!r}", "It must not be negative.")
     reduction = reduction_of(size_average, reduce, reduction)
     x, y = _beside("smooth_l1_loss", input, target)
     loss = huber_op.front(x, y, delta=float(beta)) if beta else abs.front(x - y)
@@ -499,7 +499,7 @@ def cross_entropy(
     reduction = reduction_of(size_average, reduce, reduction)
     check_reduction(reduction, "cross_entropy")
     if not 0 <= label_smoothing <= 1:
-        fail(ShapeError, f"cross_entropy: label_smoothing={label_smoothing!r}", "It must lie between 0 and 1.")
+        fail(RangeError, f"cross_entropy: label_smoothing={label_smoothing!r}", "It must lie between 0 and 1.")
     logits = operand(input, "cross_entropy")
     if not logits.spec.shape:
         fail(ShapeError, f"cross_entropy of {logits.spec}", "The logits need an axis of classes.")

@@ -48,7 +48,7 @@ def _column(x: Any) -> Any:
 def attention_in_ring(
     q: Any, k: Any, v: Any, *, attend: Attend, over: str, ranks: int, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Return what `attend` gives for whole sequences, of which the ranks along an axis have parts in their order."""
+    """Return the attention over whole sequences, of which the ranks along an axis hold the parts in order."""
     y: Any = None
     level: Any = None
     for i, (keys, values, is_past) in enumerate(_rounds(k, v, over, ranks, causal)):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.dtypes import DType
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.spec import Shape, category, float32
 
 Size = int | Sequence[int]
@@ -28,16 +28,16 @@ GATHER_BYTES = 4 << 20
 
 
 def int_tuple(value: int | Sequence[int], ndim: int, name: str, least: int) -> Shape:
-    """Return an int for each dimension, from one for all or a sequence. Raises DTypeError, ShapeError."""
+    """Return an int for each dimension, from one for all or a sequence. Raises DTypeError, RangeError."""
     entries: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,) * ndim
     if any(isinstance(v, bool) or not isinstance(v, (int, np.integer)) for v in entries):
         fail(DTypeError, f"{name} must be an int or {ndim} ints, not {value!r}")
     if len(entries) == 1:
         entries *= ndim
     if len(entries) != ndim:
-        fail(ShapeError, f"{name}={value!r} has {len(entries)} entries for {ndim} spatial dimensions")
+        fail(RangeError, f"{name}={value!r} has {len(entries)} entries for {ndim} spatial dimensions")
     if min(entries) < least:
-        fail(ShapeError, f"{name}={value!r}: every entry must be at least {least}")
+        fail(RangeError, f"{name}={value!r}: every entry must be at least {least}")
     return tuple(int(v) for v in entries)
 
 

@@ -50,7 +50,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
 
 
 def _edge(x: Tensor, value: Any, axis: int) -> Any:
-    """Return what stands before or behind an array along an axis: a number stands there once in each row."""
+    """Return the elements to add before or after an array along an axis; a number is added once in each row."""
     if value is None or value is np._NoValue:
         return None
     edge = as_operand(value)

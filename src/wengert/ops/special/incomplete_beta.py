@@ -196,7 +196,7 @@ def _away(a: Any, b: Any, x: Any, y: Any, xp: Any) -> Any:
 
 
 def fraction_begins(a: Any, b: Any, x: Any, y: Any, xp: Any = np) -> list[Any]:
-    """Return what the fraction begins with: the last numerator and denominator but one, its value, its last change."""
+    """Return the fraction's first state: the second-last numerator and denominator, the value, the last change."""
     value = (1.0 + 1.0 / a) / (1.0 + _away(a, b, x, y, xp))
     return [0.0 * value, value, value, value]
 

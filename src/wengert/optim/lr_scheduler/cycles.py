@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...core.errors import ShapeError, fail
+from ...core.errors import RangeError, ShapeError, fail
 from ..optimizer import Group, refuse_in_trace
 from .schedule import LRScheduler, State, attributes_of, check_optimizer, give, per_group
 
@@ -40,9 +40,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     ) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
             if not isinstance(value, int) or value < 1:
-                fail(ShapeError, f"{name} must be a positive int, not {value!r}")
+                fail(RangeError, f"{name} must be a positive int, not {value!r}")
         if not isinstance(eta_min, (float, int)):
-            fail(ShapeError, f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
+            fail(RangeError, f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
         self.T_0, self.T_i, self.T_mult, self.eta_min = T_0, T_0, T_mult, eta_min
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
@@ -62,7 +62,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         elif epoch < 0:
-            fail(ShapeError, f"Expected non-negative epoch, but got {epoch}")
+            fail(RangeError, f"Expected non-negative epoch, but got {epoch}")
         elif epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:
@@ -171,7 +171,7 @@ class CyclicLR(_WithMomentum):
         self.total_size = up + (up if step_size_down is None else float(step_size_down))
         self.step_ratio = up / self.total_size
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
-            fail(ShapeError, f"mode {mode!r} is not 'triangular', 'triangular2' or 'exp_range', and scale_fn is None")
+            fail(RangeError, f"mode {mode!r} is not 'triangular', 'triangular2' or 'exp_range', and scale_fn is None")
         self.mode, self.gamma = mode, gamma
         self._scale_fn_custom = scale_fn
         self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
@@ -265,14 +265,14 @@ class OneCycleLR(_WithMomentum):
         self.optimizer = optimizer
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
-                fail(ShapeError, "You must define either total_steps OR (epochs AND steps_per_epoch)")
+                fail(RangeError, "You must define either total_steps OR (epochs AND steps_per_epoch)")
             total_steps = epochs * steps_per_epoch
         if not isinstance(total_steps, int) or total_steps <= 0:
-            fail(ShapeError, f"Expected positive integer total_steps, but got {total_steps}")
+            fail(RangeError, f"Expected positive integer total_steps, but got {total_steps}")
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
-            fail(ShapeError, f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+            fail(RangeError, f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            fail(ShapeError, f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            fail(RangeError, f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self.total_steps = total_steps
         stops: list[tuple[float, str, str]] = [(0.0, "initial_lr", "max_momentum")]
         stops.append((float(pct_start * total_steps) - 1, "max_lr", "base_momentum"))
@@ -299,7 +299,7 @@ class OneCycleLR(_WithMomentum):
         step = self.last_epoch
         if step > self.total_steps:
             fail(
-                ShapeError,
+                RangeError,
                 f"Tried to step {step} times. The specified number of total steps is {self.total_steps}",
                 "Give total_steps = epochs * batches in an epoch.",
             )
@@ -311,7 +311,7 @@ class OneCycleLR(_WithMomentum):
             start = end
         if start == end:
             fail(
-                ShapeError,
+                RangeError,
                 f"a OneCycleLR of total_steps={self.total_steps} with a phase that begins and ends at step {end:g}",
                 "Give another pct_start: PyTorch divides by 0 there.",
             )

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ...core.tensor import Tensor
 from ..optimizer import refuse_in_trace
 from .schedule import LRScheduler, State, attributes_of, check_optimizer, give, per_group, values_of, warn_of_epoch
@@ -208,7 +208,7 @@ class LinearLR(_Closed):
         _in_unit("start_factor", start_factor)
         _in_unit("end_factor", end_factor)
         if start_factor == 0:
-            fail(ShapeError, "start_factor must be above 0")
+            fail(RangeError, "start_factor must be above 0")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -380,12 +380,12 @@ class SequentialLR(_OfSchedules):
     ) -> None:
         if len(schedulers) < 1 or len(milestones) != len(schedulers) - 1:
             fail(
-                ShapeError,
+                RangeError,
                 f"SequentialLR of {len(schedulers)} schedules with {len(milestones)} milestones",
                 "There is one milestone between each two schedules.",
             )
         if list(milestones) != sorted(milestones):
-            fail(ShapeError, f"milestones must not fall: {milestones}")
+            fail(RangeError, f"milestones must not fall: {milestones}")
         self._check(schedulers, optimizer)
         self._schedulers, self._milestones = schedulers, milestones
         self.last_epoch = last_epoch + 1
@@ -446,7 +446,7 @@ class ChainedScheduler(_OfSchedules):
 
     def __init__(self, schedulers: Sequence[Any], optimizer: Any = None, verbose: Any = None) -> None:
         if len(schedulers) < 1:
-            fail(ShapeError, "ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+            fail(RangeError, "ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
         optimizer = optimizer or schedulers[0].optimizer
         self._check(schedulers, optimizer)
         self._schedulers = schedulers  # type: ignore[assignment]
@@ -506,9 +506,9 @@ class ReduceLROnPlateau(LRScheduler):
         verbose: Any = None,
     ) -> None:
         if factor >= 1.0:
-            fail(ShapeError, "Factor should be < 1.0.")
+            fail(RangeError, "Factor should be < 1.0.")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
-            fail(ShapeError, f"mode {mode!r} or threshold mode {threshold_mode!r} is unknown!")
+            fail(RangeError, f"mode {mode!r} or threshold mode {threshold_mode!r} is unknown!")
         check_optimizer(optimizer)
         self.factor, self.optimizer = factor, optimizer
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
@@ -576,9 +576,9 @@ class ReduceLROnPlateau(LRScheduler):
 
 def _not_zero(name: str, value: Any) -> None:
     if value == 0:
-        fail(ShapeError, f"{name} must not be 0", "The rate would be divided by it at the first step.")
+        fail(RangeError, f"{name} must not be 0", "The rate would be divided by it at the first step.")
 
 
 def _in_unit(name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        fail(ShapeError, f"{name} must lie in [0, 1], not {value}")
+        fail(RangeError, f"{name} must lie in [0, 1], not {value}")

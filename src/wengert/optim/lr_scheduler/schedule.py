@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, RangeError, fail
 from ...core.tensor import Tensor
 from ..optimizer import Group, Optimizer, refuse_in_trace
 
@@ -148,7 +148,7 @@ def per_group(name: str, value: Any, optimizer: Any) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) != count:
-        fail(ShapeError, f"{name} must have the same length as optimizer.param_groups: {len(value)}, not {count}")
+        fail(RangeError, f"{name} must have the same length as optimizer.param_groups: {len(value)}, not {count}")
     return list(value)
 
 

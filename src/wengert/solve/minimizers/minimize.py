@@ -11,7 +11,7 @@ from ...transforms.derivatives.functional import grad, value_and_grad
 from ..common import Solved, System, default_tolerance, largest, stationary
 from ..equation import LinearMethod, solve_equation
 from ..implicit import info_of
-from ..scipy_methods import MINIMIZE_METHODS, scipy_minimize
+from ..scipy_methods import MINIMIZE_METHODS, optimize, scipy_minimize
 from .quasi_newton import descend
 from .trust_region import newton_trust_region
 
@@ -58,6 +58,8 @@ def minimize(
     """
     if method not in (*_OWN, *MINIMIZE_METHODS):
         fail(GraphError, f"minimize: method {method!r}", f"It is one of {', '.join((*_OWN, *MINIMIZE_METHODS))}.")
+    if method in MINIMIZE_METHODS:
+        optimize()
     system = System(f, x0, args, "minimize")
     if system.outs.size != 1 or len(system.outs.shapes) != 1:
         fail(ShapeError, f"minimize: f returned {system.outs.shapes}, not a scalar", "Sum it.")

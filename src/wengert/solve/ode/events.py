@@ -8,7 +8,7 @@ from typing import Any
 
 import wengert as wg
 
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.spec import category
 from ...core.tensor import Tensor, asarray
 from .steps import Step
@@ -38,7 +38,7 @@ class Event:
 
     def __post_init__(self) -> None:
         if self.direction not in (-1, 0, 1):
-            fail(ShapeError, f"Event with direction {self.direction!r}", "It is 1 (upwards), -1 (downwards) or 0.")
+            fail(RangeError, f"Event with direction {self.direction!r}", "It is 1 (upwards), -1 (downwards) or 0.")
 
 
 class Watch:

@@ -13,7 +13,6 @@ from .parameter import Buffer, Parameter
 
 _KINDS = (
     "container",
-    "vision",
     "lazy",
 )
 

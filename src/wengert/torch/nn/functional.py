@@ -1,4 +1,4 @@
-"""Functions behind the layers with PyTorch's names, parameters and meaning."""
+"""Functions behind the layers: those of :mod:`wengert.nn.functional`, of which two take other keywords here."""
 
 from __future__ import annotations
 
@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..namespace import function
 
-_KINDS = ("vision",)
-
 _plain: Any = import_module("wengert.nn.functional")
-# What no kind defines means in PyTorch what it does in Wengert.
 _FUNCTIONS: dict[str, Any] = {name: getattr(_plain, name) for name in _plain.__all__}
-for _kind in _KINDS:
-    _module = import_module(f".kinds.{_kind}", __package__)
-    _FUNCTIONS.update({name: getattr(_module, name) for name in _module.__all__})
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:

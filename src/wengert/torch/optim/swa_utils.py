@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import GraphError, ShapeError, fail
+from ...core.errors import GraphError, RangeError, fail
 from ...core.mode import no_grad
 from ...core.spec import category
 from ...core.tensor import asarray
@@ -76,7 +76,7 @@ def _for_lists(average: Callable[[Any, Any, Any], Any], name: str) -> Callable[[
 
 def _check_decay(decay: float) -> None:
     if not 0.0 <= decay <= 1.0:
-        fail(ShapeError, f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+        fail(RangeError, f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
 
 
 class AveragedModel(Module):
@@ -203,9 +203,9 @@ class SWALR(LRScheduler):
         for group, lr in zip(optimizer.param_groups, per_group("swa_lr", swa_lr, optimizer)):
             group["swa_lr"] = lr
         if anneal_strategy not in ("cos", "linear"):
-            fail(ShapeError, f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            fail(RangeError, f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            fail(ShapeError, f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+            fail(RangeError, f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
         super().__init__(optimizer, last_epoch)
 

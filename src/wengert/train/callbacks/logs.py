@@ -12,7 +12,7 @@ from typing import Any, Literal, TextIO
 import numpy as np
 
 from ...core.errors import DataError, fail
-from ...interop.tensorboard import SummaryWriter
+from ...interop.tensorboard import SummaryWriter, event_writer
 from ...storage.files import Staged, not_written
 from ..history import cell
 from ..run import Callback, Run
@@ -230,6 +230,7 @@ class TensorBoard(Callback):
     def __init__(self, log_dir: Path, steps: bool = True, histograms: int | None = None) -> None:
         self.log_dir, self.steps, self.histograms = os.fspath(log_dir), steps, histograms
         self._writer: SummaryWriter | None = None
+        event_writer()
 
     def on_start(self, run: Run) -> None:
         """Open a file of events."""

@@ -27,6 +27,8 @@ class ProgressBar(Callback):
     def __init__(self) -> None:
         self._bar: Bar | None = None
         self._shown = 0.0
+        self._began: float | None = None  # when the first step began, which compiles
+        self._first = ""
 
     def on_epoch_start(self, run: Run) -> None:
         """Begin a bar."""
@@ -35,10 +37,18 @@ class ProgressBar(Callback):
         self._bar = bar(label, total, run.feed.taken // run.accumulate)
         self._shown = 0.0
 
+    def on_step_start(self, run: Run) -> None:
+        """Say that the first step compiles."""
+        if run.steps.compiles and self._began is None and self._bar is not None:
+            self._began = time.monotonic()
+            self._bar.note("compiling ...", now=True)
+
     def on_step_end(self, run: Run) -> None:
         """Count a step."""
         assert self._bar is not None
         now = time.monotonic()
+        if self._began is not None and not self._first:
+            self._first = f"  compiled in {now - self._began:.1f} s"
         # Texts cost more than the counting; nobody reads more than ten in a second.
         if now - self._shown > 0.1:
             self._shown = now
@@ -47,7 +57,8 @@ class ProgressBar(Callback):
 
     def on_epoch_end(self, run: Run) -> None:
         """Show the epoch's values."""
-        self._close(_text({k: v for k, v in run.row.items() if k not in ("epoch", "step", "lr")}))
+        told = _text({k: v for k, v in run.row.items() if k not in ("epoch", "step", "lr")})
+        self._close(told + (self._first if run.epoch == 1 else ""))
 
     def on_end(self, run: Run) -> None:
         """End a bar that an interruption left."""

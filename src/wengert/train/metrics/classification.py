@@ -89,7 +89,7 @@ class TopK(Metric):
     def __init__(self, k: int = 5, ignore_index: int = -100) -> None:
         super().__init__()
         if k < 1:
-            fail(ShapeError, f"TopK(k={k})", "At least one class counts.")
+            fail(RangeError, f"TopK(k={k})", "At least one class counts.")
         self.k, self.ignore_index = k, ignore_index
         self.name = f"top_{k}"
 

@@ -176,7 +176,7 @@ def backward(
 
 
 def _reached(out: Tensor) -> Reachable | None:
-    """Return what is reachable from a real scalar that is here, where nothing looks on; None otherwise."""
+    """Return the nodes reachable from a real scalar on this device; None if something observes the pass."""
     node = out.node
     if node is None or not node.requires_grad or node.spec.shape != () or out.is_weak or observers:
         return None

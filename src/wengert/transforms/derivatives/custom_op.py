@@ -164,7 +164,7 @@ def tensors_of(result: Any, name: str) -> tuple[list[Tensor], Any]:
 
 
 def run_watched(fn: Callable[..., Any], inner: Sequence[Tensor]) -> tuple[Any, dict[int, Tensor]]:
-    """Return what a function makes of tensors made for it, and by their places those that it wrote to, as they were."""
+    """Return a function's result for new tensors, and the old states of those that it wrote to, by position."""
     before = [(t._array, t.node) for t in inner]
     out = fn(*inner)
     written = {}

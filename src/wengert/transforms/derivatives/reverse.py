@@ -480,7 +480,7 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
 
 
 def _checked(replaced: Any, gradient: Tensor) -> Tensor:
-    """Return what a hook gives for a gradient. Raises ShapeError for another shape."""
+    """Return a hook's result as a gradient. Raises ShapeError if it has another shape."""
     if not isinstance(replaced, Tensor) or replaced.shape != gradient.shape:
         got = replaced.shape if isinstance(replaced, Tensor) else type(replaced).__name__
         fail(ShapeError, f"a gradient hook returned {got} for a gradient of shape {gradient.shape}")

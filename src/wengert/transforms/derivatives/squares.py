@@ -19,7 +19,7 @@ POWERS = frozenset({"pow", "square", "multiply"})
 
 
 def square_under(node: Node) -> tuple[Node, int] | None:
-    """Return what the node is an even power of, and which, if the square of that is smooth; None otherwise."""
+    """Return the (base, exponent) of a node that is an even power of a base with a smooth square; else None."""
     name, inputs = node.op.name, node.inputs
     if name == "pow":
         power = _even(inputs[1])
@@ -41,7 +41,7 @@ def _even(p: Any) -> int:
 
 
 def squared(node: Node, targets: Any) -> tuple[Node, int] | None:
-    """Return what a recorded pass goes past at a node, and the power; None where it is asked for, or has hooks."""
+    """Return the (base, power) that a recorded pass skips at a node; None if the base is a target or has hooks."""
     found = square_under(node)
     if found is None or (targets is not None and found[0] in targets):
         return None
@@ -72,7 +72,7 @@ def push(lib: Any, node: Node, saved: Any, base: Node, power: int, tangents: dic
 
 
 def _kept(base: Node) -> Any:
-    """Return what a node keeps; the pass that is under way has opened, or opens, what computes it again."""
+    """Return the values that a node saved; if they are recomputed, the current pass computes them."""
     saved = base.saved
     return saved.take(base) if isinstance(saved, Recomputed) else saved
 

@@ -44,7 +44,8 @@ class _Compressed:
             fail(GradientError, f"{kind}: chunk_size {chunk_size}", "At least one direction goes in one pass.")
         self._fn, self._argnums, self._chunk_size, self._kind = fn, argnums, chunk_size, kind
         self._name = getattr(fn, "__name__", type(fn).__name__)
-        self._given = None if pattern is None else sparse().csc_array(pattern).astype(bool)
+        matrices = sparse()
+        self._given = None if pattern is None else matrices.csc_array(pattern).astype(bool)
         self._plans: dict[Any, Plan] = {}
         self._last: Plan | None = None
 

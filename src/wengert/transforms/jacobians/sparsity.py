@@ -92,6 +92,7 @@ class Structure:
     """
 
     def __init__(self, fn: Callable[..., Any], argnums: Argnums, args: Sequence[Any]) -> None:
+        matrices = sparse()
         name = getattr(fn, "__name__", type(fn).__name__)
         numbers = argument_numbers(argnums, len(args), name)
         leaves, structure = tree.flatten(tuple(args))
@@ -129,7 +130,7 @@ class Structure:
         blocks = [
             _nothing(node.spec.size, total) if f is None else f for node, f in zip(graph.outputs, found, strict=True)
         ]
-        stacked = sparse().vstack(blocks, format="csc") if blocks else _nothing(0, total).tocsc()
+        stacked = matrices.vstack(blocks, format="csc") if blocks else _nothing(0, total).tocsc()
         stacked.sort_indices()
         self.pattern = stacked.astype(bool)
 

@@ -44,7 +44,7 @@ def record_again(node: Node, args: Sequence[Any]) -> Any:
 
 
 def at_its_line(seen: Observer, node: Node, run: Callable[[], T]) -> T:
-    """Return what running a graph's node gives, which an observer is shown at the line that the graph was made from.
+    """Return the result of a graph's node, which an observer sees at the line that made the node.
 
     `run` gives a tensor, or what has one as its `value`.
     """

@@ -21,8 +21,8 @@ export function AboutNode({ node }: { node: number }) {
     <>
       <Guess node={node} />
       {!guessing && <PathsSection node={node} />}
-      <SourceSection node={node} />
       {!guessing && <CurveSection node={node} />}
+      <SourceSection node={node} />
     </>
   );
 }

@@ -9,6 +9,7 @@ import { moveLeaf, useStore } from "../../../state";
 import { kindOf, recordedValue } from "../../../trace/model";
 import { along, canBeDrawn, roundName, sample, stretchOf, type Samples } from "./sampling";
 import { lossPart } from "../telling";
+import { isAhead } from "./paths_section";
 
 const WIDE = 280;
 const HIGH = 126;
@@ -46,6 +47,7 @@ export function CurveSection({ node }: { node: number }) {
     const margin = Math.abs(outside - (outside < from ? to : from)) / 8;
     return { curve, samples: sample(curve, Math.min(from, outside - margin), Math.max(to, outside + margin)) };
   }, [program, node, usual, others, outside]);
+  if (isAhead(store, node)) return null;
   if (root === undefined || node === root || shown === null || at === null || gradient === null) return null;
   if (shown.samples.high === shown.samples.low && gradient === 0) return null;
   if (!canBeDrawn(at, shown.samples)) return null;

@@ -3,12 +3,13 @@ import { shownNumber, shownQuotient } from "../../../format";
 import { namePart, type Part } from "../../../formula/expression";
 import { Formula } from "../../../formula/view";
 import type { Model } from "../../../trace/model";
-import { useStore, type Numbers } from "../../../state";
+import { useStore, type Numbers, type Store } from "../../../state";
 import { nudge, type Quotient } from "../../../scalar/run";
 import { programFor, slopeOf } from "../../../scalar/recompute";
 import { agree, pathsBetween, shownPaths, type Path } from "../../../views/paths/paths";
 import { tensorPathsOf } from "../../../views/paths/tensor_paths";
 import { Contribution, TensorCheck, Way } from "../../../views/paths/tensors";
+import { hasGradient } from "../progress";
 import { lossPart } from "../telling";
 
 /** Paths shown here, and steps of each between tensors; the Paths tab has more. */
@@ -22,7 +23,8 @@ export function PathsSection({ node }: { node: number }) {
   const root = model.trace.meta.roots[0];
   if (root === undefined || node === root) return null;
   const found = pathsBetween(model, numbers.slope, node, root, SHOWN);
-  if (found.sum === null) return <TensorPathsSection node={node} />;
+  const ahead = isAhead(store, node);
+  if (found.sum === null) return <TensorPathsSection node={node} ahead={ahead} />;
   const gradient = numbers.gradient(node);
   const seed = numbers.gradient(root) ?? 1;
   return (
@@ -35,28 +37,38 @@ export function PathsSection({ node }: { node: number }) {
           {shownPaths(found.count)} {found.count === 1 ? "path" : "paths"}
         </small>
       </h2>
-      {found.best.map((path) => (
+      {ahead && <Ahead />}
+      {!ahead && found.best.map((path) => (
         <Product key={path.edges.join()} path={path} numbers={numbers} total={found.count > 1} />
       ))}
-      {found.count > found.best.length && (
+      {!ahead && found.count > found.best.length && (
         <button type="button" class="wg-plain-link" onClick={() => (store.tab.value = "paths")}>
           all paths
         </button>
       )}
-      <p class="wg-path-sum">
+      {!ahead && <p class="wg-path-sum">
         <span>{found.count === 0 ? "no path: nothing flows" : "sum of paths"}</span>
         {found.count > 0 && <b class="wg-grad wg-mono">{shownNumber(found.sum)}</b>}
         {gradient !== null && found.count > 0 && (
           <Check equal={agree(found.sum * seed, gradient, found.precision, found.size * Math.abs(seed))} node={node} />
         )}
-      </p>
-      <Nudge node={node} />
+      </p>}
+      {!ahead && <Nudge node={node} />}
     </section>
   );
 }
 
+/** Whether a node has a gradient that has not arrived yet: until then nothing tells it. */
+export function isAhead({ model, cursor }: Store, node: number): boolean {
+  return model.value.gradientCode[node] !== 0 && !hasGradient(model.value, node, cursor.value);
+}
+
+function Ahead() {
+  return <p class="wg-aside">What flows back along them is shown when the gradient is there.</p>;
+}
+
 /** The same where tensors are on the way: the largest paths, each with its part of the gradient. */
-function TensorPathsSection({ node }: { node: number }) {
+function TensorPathsSection({ node, ahead }: { node: number; ahead: boolean }) {
   const store = useStore();
   const model = store.model.value;
   const found = tensorPathsOf(model, node);
@@ -72,16 +84,19 @@ function TensorPathsSection({ node }: { node: number }) {
           {shownPaths(found.count)} {found.count === 1 ? "path" : "paths"}
         </small>
       </h2>
-      {shown.map((path) => (
+      {ahead && <Ahead />}
+      {!ahead && shown.map((path) => (
         <div key={path.edges.join()} class="wg-way-row">
           <Way path={path} all={found.paths} most={STEPS} />
           <Contribution path={path} share={path.share} element={-1} />
         </div>
       ))}
-      <p class="wg-path-sum">
-        <span>sum of paths</span>
-        <TensorCheck found={found} from={node} />
-      </p>
+      {!ahead && (
+        <p class="wg-path-sum">
+          <span>sum of paths</span>
+          <TensorCheck found={found} from={node} />
+        </p>
+      )}
       <button type="button" class="wg-plain-link" onClick={() => (store.tab.value = "paths")}>
         {found.count > shown.length ? "all paths" : "element by element"}
       </button>

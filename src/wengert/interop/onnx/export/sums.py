@@ -298,7 +298,7 @@ def _argmax_pool(g: Writer, n: Call, x: str) -> str:
 
 
 def _windows(g: Writer, x: str, shape: Any, ndim: int, places: Any, dtype: Any) -> str:
-    """Return what each window sees, (..., windows, kernel), the lowest number in the padding."""
+    """Return each window's elements as (..., windows, kernel), with the lowest number in the padding."""
     lead = shape[:-ndim]
     flat = g.reshape(x, (*lead, math.prod(int(s) for s in shape[-ndim:])))
     seen = _taken(g, flat, np.maximum(places, 0), -1, len(lead) + 1)

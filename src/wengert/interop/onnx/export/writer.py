@@ -423,7 +423,7 @@ def _check_dtype(dtype: DType, node: Node) -> None:
 
 
 def called(node: Node) -> str:
-    """Return what an error calls a node: its op, what that is the derivative of, and the user's line."""
+    """Return a node's name in errors: its op, the op whose derivative it is, and the user's line."""
     place, forward = place_of(node), node.differentiated
     of = "" if forward is None else f", in the derivative of {forward[0]!r}"
     return f"op {node.op.name!r}{of}" + (f" at {shown(place, 200)}" if place else "")

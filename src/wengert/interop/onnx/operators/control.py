@@ -31,7 +31,7 @@ def _is_traced(values: Sequence[Any]) -> bool:
 
 
 def _truth(value: Any) -> bool | None:
-    """Return what a condition is, or None where it is not known."""
+    """Return a condition's truth, or None if it is not known."""
     if isinstance(value, Tensor):
         return None if value.is_abstract else bool(value.detach().numpy().reshape(()))
     return bool(np.asarray(value).reshape(()))
@@ -165,7 +165,7 @@ def _while(body: Call, count: Any, condition: Any, states: Sequence[Any], rows: 
 
 
 def _counted(body: Call, turns: int, states: Sequence[Any], asks: bool) -> Any:
-    """Return what a loop of so many turns gives; where it `asks` after each whether to go on, it must."""
+    """Return the results of a loop of `turns` turns. If it `asks` whether to continue, the answer must be yes."""
     kept = len(states)
 
     def turn(state: Any, i: Any) -> Any:

@@ -244,7 +244,7 @@ def lstm(
     layout: int = 0,
     output_sequence: int = 0,
 ) -> Any:
-    """Return what LSTM gives; `seen`, no operand of a node, is what of a hidden state the next step's product takes."""
+    """Return LSTM's results. `seen` is not an operand: it is the part of a hidden state that the next step uses."""
     names = _names(activations, ("Sigmoid", "Tanh", "Tanh"), direction)
     f = _activations(names, activation_alpha, activation_beta, clip)
 

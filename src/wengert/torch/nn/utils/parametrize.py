@@ -225,6 +225,13 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Any
             _check_tensor(after)
             if tuple(after.shape) != tuple(before.shape) or after.dtype != before.dtype:
                 fail(ShapeError, f"a parametrization gives {after.spec} in the place of {before.spec}")
+            if hasattr(parametrization, "right_inverse"):
+                with wg.no_grad():
+                    back = parametrization.right_inverse(after)
+                if not isinstance(back, wg.Tensor):
+                    fail(ShapeError, f"right_inverse must return a tensor, not a {type(back).__name__}")
+                if tuple(back.shape) != tuple(before.shape) or back.dtype != before.dtype:
+                    fail(ShapeError, f"a right_inverse gives {back.spec} in the place of {before.spec}")
         held.append(parametrization)
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:

@@ -238,7 +238,7 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Any = 
     sizes = [int(n) for n in lengths]
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         if any(not 0 <= f <= 1 for f in lengths):
-            fail(ShapeError, f"fractions {list(lengths)} of a dataset, not all from 0 to 1")
+            fail(RangeError, f"fractions {list(lengths)} of a dataset, not all from 0 to 1")
         sizes = [math.floor(count * f) for f in lengths]
         for i in range(count - sum(sizes)):
             sizes[i % len(sizes)] += 1

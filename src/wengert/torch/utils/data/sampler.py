@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ....core.errors import DTypeError, ShapeError, fail
+from ....core.errors import DTypeError, RangeError, ShapeError, fail
 from ...absent import names_of
 from ...functions.creation import as_tensor
 from . import chance
@@ -38,7 +38,7 @@ class SequentialSampler(Sampler[int]):
 
 def _positive(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value <= 0:
-        fail(ShapeError, f"{what} must be an int of at least 1, not {value!r}")
+        fail(RangeError, f"{what} must be an int of at least 1, not {value!r}")
     return int(value)
 
 

@@ -37,7 +37,7 @@ from ...fuse.loop_nest import KEPT, cost
 # Shorter graphs are planned as they are; fewer steps, and runs of fewer nodes, stay unrolled, which is as fast.
 LONG = 8192
 STEPS = 32
-NODES = 4096
+NODES = 2048
 # Of so many nodes of a run one may be used outside by itself.
 _FEW = 8
 # Positions are recognised by so many labels in a row.
@@ -184,6 +184,11 @@ class _Shared(NamedTuple):
 
 def _run(nodes: Sequence[Node], places: Mapping[Node, int], start: int, period: int, steps: int) -> _Run | None:
     """Return the run of a stretch of nodes, without steps at both ends that differ; None where it is none."""
+    first = _first(nodes, places, start, period, steps)
+    if first is None:
+        return None
+    if first:
+        start, steps = start + first, steps - 1
     turns = np.arange(steps)
     middle = steps // 2
     # In which steps the operands are as they are in the middle; what is state comes from elsewhere in the first one.
@@ -202,8 +207,6 @@ def _run(nodes: Sequence[Node], places: Mapping[Node, int], start: int, period: 
             same = at == at[middle] + by * (turns - middle)
             if by == period and at[middle] >= start:
                 distance = start + number + middle * period - int(at[middle])
-                if distance > number + period:
-                    return None  # older than the step before
                 if distance > number:
                     follows &= same
                 else:
@@ -242,6 +245,21 @@ def _run(nodes: Sequence[Node], places: Mapping[Node, int], start: int, period: 
             return None
         moving[number] = _Taken(array.place, first + low * by, by)
     return _Run(begin, period, high - low, operands, moving)
+
+
+def _first(nodes: Sequence[Node], places: Mapping[Node, int], start: int, period: int, steps: int) -> int | None:
+    """Return the node of a period at which steps begin that use nothing older than the step before; None for none."""
+    begin = start + steps // 2 * period
+    old: list[tuple[int, int]] = []  # nodes, by how much what they use is more than a period away
+    for number in range(period):
+        here, before = nodes[begin + number], nodes[begin + number - period]
+        for entry, earlier in zip(here.inputs, before.inputs, strict=True):
+            if isinstance(entry, Node) and places[entry] >= start and places[entry] - places[earlier] == period:
+                late = begin + number - places[entry] - period
+                if late > 0:
+                    old.append((number, late))
+    fit = (first for first in range(period) if all((number - first) % period >= late for number, late in old))
+    return next(fit, None)
 
 
 def _stretch(fits: Any, follows: Any, middle: int) -> tuple[int, int]:

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...tensor import Tensor
-from ..kinds import vision as kinds
+from ...core.tensor import Tensor
+from .. import functional as F
 from ..module import Module
-
-__all__ = [
-    "ChannelShuffle",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "Upsample",
-    "UpsamplingBilinear2d",
-    "UpsamplingNearest2d",
-]
 
 
 class Upsample(Module):
-    """A resizing to a size or by a factor; see :func:`torch.nn.functional.interpolate`.
+    """A resizing to a size or by a factor; see :func:`wengert.nn.functional.interpolate`.
 
-    >>> import wengert.torch as torch
-    >>> torch.nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)(torch.ones(1, 1, 3, 3)).shape
-    torch.Size([1, 1, 6, 6])
+    >>> import wengert as wg
+    >>> wg.nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)(wg.ones((1, 1, 3, 3))).shape
+    (1, 1, 6, 6)
     """
 
     def __init__(
@@ -48,7 +39,7 @@ class Upsample(Module):
     def forward(self, input: Any) -> Tensor:
         """Return the input at the other size."""
         options = self.mode, self.align_corners, self.recompute_scale_factor
-        return kinds.interpolate(input, self.size, self.scale_factor, *options)
+        return F.interpolate(input, self.size, self.scale_factor, *options)
 
     def extra_repr(self) -> str:
         """Return the size and the mode for `repr`."""
@@ -57,14 +48,24 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """A resizing of images by their nearest pixels."""
+    """A resizing of images by their nearest pixels.
+
+    >>> import wengert as wg
+    >>> wg.nn.UpsamplingNearest2d(scale_factor=2)(wg.tensor([[[[1.0, 2.0]]]])).tolist()
+    [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """A resizing of images between their pixels, the corners of which stay where they are."""
+    """A resizing of images between their pixels, the corners of which stay where they are.
+
+    >>> import wengert as wg
+    >>> wg.nn.UpsamplingBilinear2d(size=(1, 3))(wg.tensor([[[[1.0, 2.0]]]])).tolist()
+    [[[[1.0, 1.5, 2.0]]]]
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
@@ -73,9 +74,9 @@ class UpsamplingBilinear2d(Upsample):
 class PixelShuffle(Module):
     """A rearrangement of channels into pixels: (N, C r r, H, W) becomes (N, C, H r, W r).
 
-    >>> import wengert.torch as torch
-    >>> torch.nn.PixelShuffle(3)(torch.ones(1, 9, 4, 4)).shape
-    torch.Size([1, 1, 12, 12])
+    >>> import wengert as wg
+    >>> wg.nn.PixelShuffle(3)(wg.ones((1, 9, 4, 4))).shape
+    (1, 1, 12, 12)
     """
 
     def __init__(self, upscale_factor: int) -> None:
@@ -84,7 +85,7 @@ class PixelShuffle(Module):
 
     def forward(self, input: Any) -> Tensor:
         """Return the image with more pixels and fewer channels."""
-        return kinds.pixel_shuffle(input, self.upscale_factor)
+        return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
         """Return the factor for `repr`."""
@@ -92,7 +93,12 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """A rearrangement of pixels into channels: the reverse of :class:`PixelShuffle`."""
+    """A rearrangement of pixels into channels: the reverse of :class:`PixelShuffle`.
+
+    >>> import wengert as wg
+    >>> wg.nn.PixelUnshuffle(2)(wg.ones((1, 1, 4, 4))).shape
+    (1, 4, 2, 2)
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -100,7 +106,7 @@ class PixelUnshuffle(Module):
 
     def forward(self, input: Any) -> Tensor:
         """Return the image with fewer pixels and more channels."""
-        return kinds.pixel_unshuffle(input, self.downscale_factor)
+        return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
         """Return the factor for `repr`."""
@@ -108,7 +114,12 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """A rearrangement that takes channels in turn from each of the groups that they fall into."""
+    """A rearrangement that takes channels in turn from each of the groups that they fall into.
+
+    >>> import wengert as wg
+    >>> wg.nn.ChannelShuffle(2)(wg.ones((1, 4, 2))).shape
+    (1, 4, 2)
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -116,7 +127,7 @@ class ChannelShuffle(Module):
 
     def forward(self, input: Any) -> Tensor:
         """Return the channels in another order."""
-        return kinds.channel_shuffle(input, self.groups)
+        return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
         """Return the number of groups for `repr`."""

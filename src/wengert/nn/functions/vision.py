@@ -1,4 +1,4 @@
-"""Images and volumes resized, sampled at given points, and rearranged, with PyTorch's parameters.
+"""Images and volumes resized, sampled at given points, and rearranged.
 
 Resizing goes one dimension at a time: every result is a weighted sum of a few elements, whose places and weights depend
 on sizes alone.
@@ -15,27 +15,12 @@ import numpy as np
 
 import wengert as wg
 
-from ....core.errors import DTypeError, GraphError, ShapeError, fail
-from ....core.ops.autocast import computed_in
-from ....core.tensor import asarray
-from ....nn.functions.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from ....ops.index.formats import with_channels_last
-from ...functions.shaping import own
-from ...namespace import tensor_of
-from ...tensor import Tensor
-
-__all__ = [
-    "affine_grid",
-    "channel_shuffle",
-    "grid_sample",
-    "interpolate",
-    "native_channel_shuffle",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest",
-]
+from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.ops.autocast import computed_in
+from ...core.storage import leave
+from ...core.tensor import Tensor, asarray
+from ...ops.index.formats import in_rows, with_channels_last
+from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 # The numbers of spatial dimensions that a mode is for.
 _MODES = {
@@ -147,7 +132,7 @@ def _output_size(
     if (size is None) == (scale_factor is None):
         fail(GraphError, f"interpolate: size={size!r} and scale_factor={scale_factor!r}", "Give one of them.")
     given = scale_factor if size is None else size
-    if isinstance(given, wg.Tensor):
+    if isinstance(given, Tensor):
         given = given.tolist()
     each = tuple(given) if isinstance(given, (tuple, list)) else (given,) * ndim
     if len(each) != ndim:
@@ -184,11 +169,11 @@ def interpolate(
 
     Raises ShapeError, DTypeError, GraphError for options that do not go together.
 
-    >>> import wengert.torch as torch
-    >>> torch.nn.functional.interpolate(torch.tensor([[[1.0, 3.0]]]), size=4, mode="linear")
+    >>> import wengert as wg
+    >>> wg.nn.functional.interpolate(torch.tensor([[[1.0, 3.0]]]), size=4, mode="linear")
     tensor([[[1. , 1.5, 2.5, 3. ]]])
     """
-    x = tensor_of(input)
+    x = asarray(input)
     ndim = x.ndim - 2
     if mode not in _MODES:
         fail(GraphError, f"interpolate: there is no mode {mode!r}", f"It is one of {', '.join(_MODES)}.")
@@ -201,7 +186,7 @@ def interpolate(
         fail(GraphError, f"interpolate: antialias=True in mode {mode!r}", 'It is for "bilinear" and "bicubic".')
     out, scales = _output_size(x, ndim, size, scale_factor, recompute_scale_factor)
     if mode == "area":
-        return with_channels_last(tensor_of(_AREA[ndim](x, out)), x)  # type: ignore[no-any-return]
+        return with_channels_last(asarray(_AREA[ndim](x, out)), x)  # type: ignore[no-any-return]
     if min(out) < 1 or min(x.shape[2:]) < 1:
         fail(ShapeError, f"interpolate: from the sizes {tuple(x.shape[2:])} to {out}", "No size may be 0.")
     if not plain and x.dtype.kind in "biu":
@@ -218,7 +203,7 @@ def interpolate(
         else:
             places, weights = (_cubic if mode == "bicubic" else _linear)(n, m, scale, bool(align_corners))
         found = _summed(found, axis, places, weights)
-    return with_channels_last(tensor_of(found.astype(x.dtype) if half else found), x)  # type: ignore[no-any-return]
+    return with_channels_last(asarray(found.astype(x.dtype) if half else found), x)  # type: ignore[no-any-return]
 
 
 def upsample(
@@ -327,12 +312,12 @@ def grid_sample(
 
     Returns (N, C, H', W') or (N, C, D', H', W'). Raises ShapeError, DTypeError, GraphError for another mode.
 
-    >>> import wengert.torch as torch
+    >>> import wengert as wg
     >>> points = torch.tensor([[[[0.0, 0.0], [1.0, 1.0]]]])
-    >>> torch.nn.functional.grid_sample(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), points, align_corners=True)
+    >>> wg.nn.functional.grid_sample(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), points, align_corners=True)
     tensor([[[[2.5, 4. ]]]])
     """
-    x, g = tensor_of(input), tensor_of(grid)
+    x, g = asarray(input), asarray(grid)
     ndim = x.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):
         fail(GraphError, f"grid_sample: mode={mode!r}, padding_mode={padding_mode!r}")
@@ -354,7 +339,7 @@ def grid_sample(
     else:
         positions = [_within(p, n, padding_mode, align) for p, n in zip(positions, x.shape[2:])]
         found = _picked(x, [wg.round(p) for p in positions]) if mode == "nearest" else _sample_linear(x, positions)
-    return tensor_of(found.reshape((*x.shape[:2], *g.shape[1:-1])))
+    return asarray(found.reshape((*x.shape[:2], *g.shape[1:-1])))
 
 
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
@@ -368,7 +353,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
 
     Returns (N, H, W, 2) or (N, D, H, W, 3). Raises ShapeError, DTypeError.
     """
-    t, out = tensor_of(theta), tuple(int(n) for n in size)
+    t, out = asarray(theta), tuple(int(n) for n in size)
     ndim = len(out) - 2
     if ndim not in (2, 3) or tuple(t.shape) != (out[0], ndim, ndim + 1) or min(out) < 1:
         fail(ShapeError, f"affine_grid: maps of shape {tuple(t.shape)} for a result of shape {out}")
@@ -380,17 +365,23 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
         axes.append(even if align_corners else even * ((n - 1) / n))
     points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(out[2:])], -1)
     base = asarray(points.reshape((1, -1, ndim + 1)).astype(t.dtype))
-    return tensor_of((base @ t.mT).reshape((out[0], *out[2:], ndim)))
+    return asarray((base @ t.mT).reshape((out[0], *out[2:], ndim)))
 
 
 # -- rearranging
 
 
 def _image(name: str, input: Any, least: int) -> Tensor:
-    x = tensor_of(input)
+    x = asarray(input)
     if x.ndim < least:
         fail(ShapeError, f"{name} of a tensor of shape {tuple(x.shape)}", f"It has {least} dimensions or more.")
     return x
+
+
+def _own(out: Any) -> Any:
+    """Return a result that shares nothing with what it was made from."""
+    leave(out)
+    return in_rows(out)
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
@@ -405,8 +396,8 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     split = x.reshape((*lead, channels // (r * r), r, r, height, width))
     n = len(lead)
     moved = wg.permute_dims(split, (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
-    out = tensor_of(moved.reshape((*lead, channels // (r * r), height * r, width * r)))
-    return with_channels_last(own(out) if r == 1 else out, x)  # type: ignore[no-any-return]
+    out = asarray(moved.reshape((*lead, channels // (r * r), height * r, width * r)))
+    return with_channels_last(_own(out) if r == 1 else out, x)  # type: ignore[no-any-return]
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -418,8 +409,8 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     split = x.reshape((*lead, channels, height // r, r, width // r, r))
     n = len(lead)
     moved = wg.permute_dims(split, (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    out = tensor_of(moved.reshape((*lead, channels * r * r, height // r, width // r)))
-    return with_channels_last(own(out) if r == 1 else out, x)  # type: ignore[no-any-return]
+    out = asarray(moved.reshape((*lead, channels * r * r, height // r, width // r)))
+    return with_channels_last(_own(out) if r == 1 else out, x)  # type: ignore[no-any-return]
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
@@ -432,11 +423,7 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
     if g < 1 or channels % g:
         fail(ShapeError, f"channel_shuffle of {channels} channels in {g} groups", "The groups are equal.")
     split = wg.swapaxes(x.reshape((n, g, channels // g, *size)), 1, 2)
-    return own(tensor_of(split.reshape(tuple(x.shape))))  # type: ignore[no-any-return]
+    return _own(split.reshape(tuple(x.shape)))  # type: ignore[no-any-return]
 
 
 native_channel_shuffle = channel_shuffle
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
