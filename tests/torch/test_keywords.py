@@ -41,6 +41,7 @@ OWN = {
     "autograd.gradcheck": {"fast_mode"},
     "func.jacrev": {"_preallocate_and_copy"},  # how memory is taken
     "autograd.gradgradcheck": {"fast_mode"},
+    "utils.checkpoint.create_selective_checkpoint_contexts": {"allow_cache_entry_mutation"},  # nothing kept changes
     "compile": {"dynamic", "mode", "options", "_"},  # of other compilers: taken and not used, as documented
     "distributions.Distribution.expand": {"_instance"},
     "func.debug_unwrap": {"recurse"},
