@@ -269,11 +269,11 @@ def on_post_build(config: Any) -> None:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Called by MkDocs for every page."""
-    place = page.file.src_uri
-    if not (place.startswith("course/") or (place.startswith("tutorials/") and 'explore="' in markdown)):
+    source = page.file.src_uri
+    if not (source.startswith("course/") or (source.startswith("tutorials/") and 'explore="' in markdown)):
         return markdown
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # programs may write files
-        text, made = rendered(markdown, page.url, Path(place).stem)
+        text, made = rendered(markdown, page.url, Path(source).stem)
     for place, content in made.items():
         target = Path(config["site_dir"], place)
         target.parent.mkdir(parents=True, exist_ok=True)
