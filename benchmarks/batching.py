@@ -1,7 +1,7 @@
 """Programs with a graph for each example: automatic batching beside one-by-one execution, PyTorch and DyNet.
 
 A program is written once, in PyTorch's names. It runs with `wengert.torch`, one example after the other and in
-`torch.autobatch`, and with PyTorch one after the other. DyNet runs the tree program, with and without its automatic
+`wg.autobatch`, and with PyTorch one after the other. DyNet runs the tree program, with and without its automatic
 batching, if it is installed (the wheel `dyNET38`). Every batch has fresh structures. A figure is the median processor
 time of a step (forward, backward and SGD) on one thread. Before that, losses and gradients of each contender are held
 to a float64 reference.

@@ -62,7 +62,6 @@ def test_pytorchs_names_are_in_their_namespace_alone() -> None:
     for name in ("cat", "concatenate", "clamp", "mul", "topk", "cumsum", "float", "long", "erf", "conv2d", "permute"):
         assert name in dir(wg.torch)
         assert not hasattr(wg, name)
-    assert {n for n in wg.__all__ if not n.startswith("__")} <= set(dir(wg.torch))
     with pytest.raises(AttributeError, match=r"wengert\.torch"):
         wg.torch.no_such_name
     with pytest.raises(AttributeError, match="sparse layouts are not supported"):
@@ -75,7 +74,7 @@ def test_a_name_that_stands_elsewhere_is_pointed_to() -> None:
 
 
 def test_star_imports() -> None:
-    code = "from wengert import *; from wengert.torch import *; tensor, cat, nn.functional.gelu, sparse.jacobian"
+    code = "from wengert import *; from wengert.torch import *; tensor, cat, nn.functional.gelu, symbolic"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

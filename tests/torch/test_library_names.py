@@ -287,3 +287,23 @@ def test_settings_of_the_compiler_are_taken():
         assert dynamo.config.cache_size_limit == 3
     assert dynamo.config.cache_size_limit == 8
     assert isinstance(torch.compile(nn.Linear(1, 1)), dynamo.OptimizedModule)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_kernels_of_several_operations_round_once(dtype):
+    torch.manual_seed(0)
+    x, y, z = (torch.randn(200).to(dtype) for _ in range(3))
+    a, b, c, rounded = x.float(), y.float(), z.float(), torch.tensor(0.3).to(dtype).item()
+    for found, exact in (
+        (torch.add(x, y, alpha=0.3), a + rounded * b),
+        (torch.sub(x, y, alpha=0.3), a - rounded * b),
+        (torch.rsub(x, y, alpha=0.3), b - rounded * a),
+        (x.clone().add_(y, alpha=0.3), a + rounded * b),
+        (x.lerp(y, 0.3), a + 0.3 * (b - a)),
+        (x.lerp(y, 0.7), b - (b - a) * (1 - 0.7)),
+        (x.clone().lerp_(y, 0.3), a + 0.3 * (b - a)),
+        (x.addcmul(y, z, value=0.3), a + 0.3 * (b * c)),
+        (x.addcdiv(y, z, value=0.3), a + 0.3 * (b / c)),
+    ):
+        assert found.dtype == dtype
+        assert (found != exact.to(dtype)).sum() <= 2  # where the order of float32's operations counts

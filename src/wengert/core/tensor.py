@@ -70,8 +70,7 @@ class Tensor(Methods):
     _spec: Spec
     node: Node | None
     _grad: Any  # a tensor, None, or what is Unread
-    # In a namespace with views, what a tensor shares memory by: a `Storage` or a `Branch` of one. Elsewhere how a value
-    # was taken from another tensor (see `taken_from`), or the storage of one that is written to part by part.
+    # A `Storage` or a `Branch` in a namespace with views, and of a tensor that is written to part by part; else `Base`.
     _share: Any
     _window: Any  # the array of a member in memory that its storage has alone
 
@@ -441,10 +440,6 @@ class Tensor(Methods):
             fail(ShapeError, f".grad of shape {value.shape} for a tensor of shape {self.shape}")
         note_gradient(self)
         self._grad = value
-
-    @grad.deleter
-    def grad(self) -> None:
-        self.grad = None
 
     @property
     def source(self) -> Source | None:

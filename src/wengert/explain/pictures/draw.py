@@ -158,6 +158,7 @@ def curve(route: Sequence[Point], direction: Direction) -> str:
 
 
 def head(end: Point, direction: Direction) -> str:
+    """Return the path of an arrow's head."""
     half, back = _HEAD * 0.46, -_HEAD
     if direction == "TB":
         return f"M{_p(end)}l{_n(-half)} {_n(back)}h{_n(2 * half)}z"
@@ -180,6 +181,7 @@ def _node(box: Box, centre: Point, size: Point) -> str:
 
 
 def shape(kind: str, stacked: bool, ring: bool, centre: Point, size: Point) -> str:
+    """Return the SVG elements of a node's outline."""
     (x, y), (w, h) = centre, size
     left, top = x - w / 2, y - h / 2
     behind = f'<path d="{rounded(left + _STACK, top + _STACK, w, h, 8)}"/>' if stacked else ""
@@ -195,6 +197,7 @@ def shape(kind: str, stacked: bool, ring: bool, centre: Point, size: Point) -> s
 
 
 def rounded(x: float, y: float, w: float, h: float, r: float) -> str:
+    """Return the path of a rectangle with round corners."""
     a = f"a{_n(r)} {_n(r)} 0 0 1"
     return (
         f"M{_p((x + r, y))}h{_n(w - 2 * r)}{a} {_n(r)} {_n(r)}v{_n(h - 2 * r)}{a} {_n(-r)} {_n(r)}"

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The module of sequences, which is loaded when it is first used."""
+    """Load the module of sequences when it is first used."""
     if name == "rnn":
         return imported(".rnn", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

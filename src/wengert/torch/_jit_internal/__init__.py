@@ -1,4 +1,4 @@
-"""What marks functions for TorchScript, under PyTorch's inner path: the functions stay as they are."""
+"""Decorators that mark functions for TorchScript, under PyTorch's inner path. The functions stay as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the backward pass of this thread is told: functions that it calls at its end."""
+"""Callbacks: functions that a backward pass of this thread calls at its end."""
 
 from __future__ import annotations
 

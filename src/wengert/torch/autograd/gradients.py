@@ -163,4 +163,9 @@ def _backward(
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
+def _forget(self: Any) -> None:
+    self.grad = None
+
+
 Tensor.backward = _backward  # type: ignore[method-assign]
+Tensor.grad = Plain.grad.deleter(_forget)  # type: ignore[attr-defined, method-assign]

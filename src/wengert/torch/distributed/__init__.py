@@ -79,7 +79,7 @@ class group:
 
 
 class GroupMember:
-    """What a rank that is not in a group has for it."""
+    """The value that stands for a group in a rank that is not in it."""
 
     NON_GROUP_MEMBER = -100
 

@@ -1,4 +1,4 @@
-"""What PyTorch's transforms ask of their arguments and of the functions that they are given."""
+"""Checks that PyTorch's transforms make of their arguments and of the functions that they are given."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import wengert as wg
 
 from ...core.errors import DTypeError, fail
@@ -404,19 +406,40 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), alpha=10)
     tensor([31., 42.])
     """
-    return placed(wg.add(*_scaled("add", input, other, alpha)))
+    if type(alpha) is int and alpha == 1:
+        return placed(wg.add(input, other))
+    return placed(rounded_once(lambda x, y, a: wg.add(*_scaled("add", x, y, a)), input, other, factor=alpha))
 
 
 @function("subtract", out=True, factors=("alpha",))
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """Return `input - alpha * other`."""
-    return placed(wg.subtract(*_scaled("sub", input, other, alpha)))
+    if type(alpha) is int and alpha == 1:
+        return placed(wg.subtract(input, other))
+    return placed(rounded_once(lambda x, y, a: wg.subtract(*_scaled("sub", x, y, a)), input, other, factor=alpha))
 
 
 @function()
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """Return `other - alpha * input`."""
-    return placed(wg.subtract(*_scaled("rsub", other, input, alpha)))
+    if type(alpha) is int and alpha == 1:
+        return placed(wg.subtract(other, input))
+    return placed(rounded_once(lambda x, y, a: wg.subtract(*_scaled("rsub", x, y, a)), other, input, factor=alpha))
+
+
+def rounded_once(compute: Callable[..., Any], *operands: Any, factor: Any = None) -> Any:
+    """Return a function of operands; of tensors that are all float16, or all bfloat16, computed in float32.
+
+    PyTorch's kernels of several operations round their result alone. A `factor`, which the function is given last, they
+    round to the dtype before.
+    """
+    last = () if factor is None else (factor,)
+    dtypes = {x.spec.dtype for x in operands if isinstance(x, Plain)}
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype is None or dtype.itemsize != 2 or dtype.kind not in "fV":
+        return compute(*operands, *last)
+    wide = (x.astype(wg.float32) if isinstance(x, Plain) else x for x in operands)
+    return compute(*wide, *(float(np.asarray(f).astype(dtype)) for f in last)).astype(dtype)
 
 
 # By the type of a factor, the kinds of dtypes that it may scale as it is.
@@ -527,25 +550,27 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor
     """Return `input + value * tensor1 * tensor2`. For integers the value is one, cut towards 0."""
     if isinstance(value, float) and not any(category(tensor_of(x).dtype) > 1 for x in (input, tensor1, tensor2)):
         value = int(value)
-    x, y = _scaled("addcmul", input, tensor1 * tensor2, value)
-    return placed(x + y)
+    return placed(rounded_once(lambda x, a, b: wg.add(*_scaled("addcmul", x, a * b, value)), input, tensor1, tensor2))
 
 
 @function(out=True, factors=("value",))
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """Return `input + value * tensor1 / tensor2`."""
-    x, y = _scaled("addcdiv", input, tensor1 / tensor2, value)
-    return placed(x + y)
+    return placed(rounded_once(lambda x, a, b: wg.add(*_scaled("addcdiv", x, a / b, value)), input, tensor1, tensor2))
 
 
 @function(out=True)
 def lerp(input: Any, end: Any, weight: Any) -> Tensor:
     """Return `input + weight * (end - input)`, which is exactly `end` where the weight is 1."""
+    return placed(rounded_once(_between, input, end, weight))
+
+
+def _between(input: Any, end: Any, weight: Any) -> Any:
     from_start, from_end = input + weight * (end - input), end - (end - input) * (1 - weight)
     near = abs(weight) < 0.5
     if not isinstance(weight, Plain):
-        return placed(from_start if near else from_end)
-    return placed(wg.where(near, from_start, from_end))
+        return from_start if near else from_end
+    return wg.where(near, from_start, from_end)
 
 
 @function(out=True)
@@ -728,6 +753,14 @@ for _names in (
         in_place(_name)
 
 
+@method()
+def lerp_(self: Tensor, end: Any, weight: Any) -> Tensor:
+    """Give the tensor `self + weight * (end - self)`, as :func:`lerp` computes it, and return it."""
+    if type(weight) is float and abs(weight) < 0.5 and self.spec.dtype.itemsize > 2:
+        return Plain.lerp_(self, end, weight)  # type: ignore[return-value]
+    return update(self, "lerp_", lambda old: lerp(old, end, weight))  # type: ignore[return-value]
+
+
 def _summing(name: str) -> None:
     """Give a sum its method that writes: the plain one, but for a factor."""
     compute, plain = FUNCTIONS[name], getattr(Plain, f"{name}_")
@@ -742,6 +775,7 @@ def _summing(name: str) -> None:
                 and isinstance(other, Plain)
                 and other.spec.dtype is self.spec.dtype
                 and self.spec.dtype.kind in kinds
+                and (self.spec.dtype.itemsize > 2 or self.spec.dtype.kind in "iu")  # see `rounded_once`
             ):
                 return plain(self, other, alpha=alpha)  # type: ignore[no-any-return]
         return update(self, f"{name}_", lambda old: compute(old, other, *more, alpha=alpha))  # type: ignore[return-value]

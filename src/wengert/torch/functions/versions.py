@@ -1,4 +1,4 @@
-"""Of which tensor one is a view, and how often it was written to: `x._base`, `x._is_view()`, `x._version`."""
+"""The tensor that a view is taken from, and how often one was written to: `x._base`, `x._is_view()`, `x._version`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _seen: dict[int, tuple[weakref.ref[Any], int, tuple[Any, ...]]] = {}
 
 
 def _version_of(self: Any) -> int:
-    """The version: another number after each write, to the tensor or to what shares its memory."""
+    """Return the version: another number after each write, to the tensor or to what shares its memory."""
     return _counted(self, 0)
 
 

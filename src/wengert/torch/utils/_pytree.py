@@ -30,7 +30,7 @@ class TreeSpec(tree.Structure):
 
     @property
     def context(self) -> Any:
-        """What the type needs beside the children, such as a dict's keys."""
+        """The data that the type needs beside the children, such as a dict's keys."""
         return self.aux
 
     @property
@@ -63,7 +63,7 @@ class LeafSpec(TreeSpec):
 
 
 class NodeDef(NamedTuple):
-    """How instances of a type are taken apart, `(children, context)`, and made again, of `children, context`."""
+    """The functions that take instances of a type apart, to `(children, context)`, and make them again of both."""
 
     type: Any
     flatten_fn: Callable[[Any], tuple[list[Any], Any]]

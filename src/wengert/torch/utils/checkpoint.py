@@ -34,7 +34,7 @@ def noop_context_fn() -> tuple[Any, Any]:
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a policy says of the result of an operator; what is preferred is done."""
+    """An answer of a policy about the result of an operator; what is preferred is done."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -44,7 +44,7 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told beside an operator: it is asked once, when the operator has run."""
+    """The context that a policy is given beside an operator: it is asked once, when the operator has run."""
 
     def __init__(self, *, is_recompute: bool) -> None:
         self.is_recompute = is_recompute
@@ -235,10 +235,6 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Do nothing: what is computed again is the recorded graph, which cannot be another one."""
     yield
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
 
 
 __getattr__ = names_of(__name__)

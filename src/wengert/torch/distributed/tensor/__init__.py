@@ -8,7 +8,7 @@ from ...absent import names_of
 
 
 class Placement:
-    """How a tensor lies along one axis of devices."""
+    """The layout of a tensor along one axis of devices."""
 
     def is_shard(self, dim: int | None = None) -> bool:
         """Return whether it is split, along an axis where one is given."""
