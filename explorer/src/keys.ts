@@ -20,7 +20,7 @@ export const KEYS: readonly Key[] = [
   { keys: ["]"], shown: "]", does: "to the next module", run: (s) => seekModule(s, 1) },
   { keys: ["["], shown: "[", does: "to the module before", run: (s) => seekModule(s, -1) },
   { keys: ["Home"], shown: "Home", does: "to the start", run: (s) => seek(s, 0) },
-  { keys: ["t", "T"], shown: "T", does: "to the turn, where the backward pass begins", run: (s) => seek(s, s.model.value.turn) },
+  { keys: ["t", "T"], shown: "T", does: "to the start of the backward pass", run: (s) => seek(s, s.model.value.turn) },
   { keys: ["End"], shown: "End", does: "to the end", run: (s) => seek(s, s.model.value.events) },
   { keys: ["ArrowUp"], shown: "↑", does: "along an edge to an operand", run: (s) => walk(s, true) },
   { keys: ["ArrowDown"], shown: "↓", does: "along an edge to a consumer", run: (s) => walk(s, false) },
@@ -33,7 +33,7 @@ export const KEYS: readonly Key[] = [
   { keys: ["F"], shown: "Shift+F", does: "to the one before", run: (s) => nextFound(s, -1) },
   { keys: ["s", "S"], shown: "S", does: "save the picture", run: (s) => (s.saving.value = s.tab.value === "graph") },
   { keys: ["?"], shown: "?", does: "help", run: (s) => (s.helping.value = !s.helping.value) },
-  { keys: ["Escape"], shown: "Esc", does: "close, let go", run: letGo },
+  { keys: ["Escape"], shown: "Esc", does: "close, clear", run: letGo },
 ];
 
 export function listenForKeys(store: Store, element: HTMLElement): () => void {

@@ -133,11 +133,12 @@ def _clipped_at_once(
         _refuse_norm(str(total))
     scale = max_norm / (total + 1e-6)
     if not scale >= 1.0:
-        for p, a in zip(held, arrays, strict=True):
-            if p.grad is not None and p.grad.writes_through is not None:
-                p.grad.mul_(scale)
-            else:
-                p.grad = wrap(a * a.real.dtype.type(scale))
+        with np.errstate(all="ignore"):
+            for p, a in zip(held, arrays, strict=True):
+                if p.grad is not None and p.grad.writes_through is not None:
+                    p.grad.mul_(scale)
+                else:
+                    p.grad = wrap(a * a.real.dtype.type(scale))
     return wrap(np.asarray(total, np.result_type(*(a.real.dtype for a in arrays))))
 
 
