@@ -269,10 +269,11 @@ def on_post_build(config: Any) -> None:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Called by MkDocs for every page."""
-    if not page.file.src_uri.startswith("course/") and 'explore="' not in markdown:
+    source = page.file.src_uri
+    if not (source.startswith("course/") or (source.startswith("tutorials/") and 'explore="' in markdown)):
         return markdown
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # programs may write files
-        text, made = rendered(markdown, page.url, Path(page.file.src_uri).stem)
+        text, made = rendered(markdown, page.url, Path(source).stem)
     for place, content in made.items():
         target = Path(config["site_dir"], place)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -109,6 +109,7 @@ def test_every_extra_has_a_case() -> None:
         "docs",
         "test",
         "dev",
+        "release",
         "bench",
         "peers",
         "xla",
