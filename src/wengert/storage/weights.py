@@ -21,7 +21,7 @@ _MOST_ENTRIES = 1 << 20
 _LONGEST_NAME = 4096
 # How files begin that are not read, from the byte on that is named.
 _UNREAD = {
-    (0, b"\x89HDF\r\n\x1a\n"): "an HDF5 file, which is not read (Keras' .h5 is one): save weights as .npz or .safetensors",
+    (0, b"\x89HDF\r\n\x1a\n"): "an HDF5 file, which is not read (Keras' .h5 is one): save .npz or .safetensors",
     (0, b"\x1f\x8b"): "compressed with gzip: unpack it first",
     (0, b"%PDF"): "a PDF file",
     (4, b"TFL3"): "a TensorFlow Lite model, which is not read: convert it to ONNX (tf2onnx)",
