@@ -328,6 +328,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_a_map_in_parts[2]",
     ),
     "torch/test_global_hooks": ("test_registrations", "test_what_is_held_can_be_looked_up_and_put"),
+    "torch/test_library_names": (),
     "torch/test_graph_hooks": ("test_gradients_at_edges", "test_what_is_kept_goes_through_the_programs_functions"),
     "torch/test_init": ("test_refusals",),
     "torch/test_inner_paths": (

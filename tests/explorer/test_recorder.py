@@ -85,7 +85,7 @@ def test_afterwards_everything_is_as_it_was() -> None:
         return [
             *(op.forward for op in TABLE.values()),
             *(getattr(op.front, "__globals__", {}).get("forward") for op in TABLE.values() if hasattr(op, "front")),
-            Optimizer.step, Optimizer._step_one, reverse._walk, reverse._pull_node, Jit.__call__, Node.__init__,
+            Optimizer.step, Optimizer._step_one, reverse._walk, reverse.pull_node, Jit.__call__, Node.__init__,
             wg.Tensor.__getitem__, wg.Tensor.item,
         ]  # fmt: skip
 

@@ -307,3 +307,22 @@ def test_kernels_of_several_operations_round_once(dtype):
     ):
         assert found.dtype == dtype
         assert (found != exact.to(dtype)).sum() <= 2  # where the order of float32's operations counts
+
+
+def test_modules_that_are_asked():
+    assert "NumPy" in space_of("__config__").show()
+    assert (torch.mps.device_count(), torch.xpu.is_available(), space_of("mtia").is_available()) == (0, False, False)
+    overrides = space_of("overrides")
+    assert not overrides.has_torch_function((torch.ones(1),))
+    assert overrides.is_tensor_like(torch.ones(1))
+    assert space_of("utils.flop_counter").FlopCounterMode(display=False).get_total_flops() == 0
+    assert not space_of("utils._python_dispatch").is_traceable_wrapper_subclass(torch.ones(1))
+    greatest, least = (lambda x, flag=None: max(x)), (lambda x, flag=None: min(x))
+    chosen = space_of("_jit_internal").boolean_dispatch("flag", 1, False, greatest, least, "m", "chosen")
+    assert (chosen([1, 2]), chosen([1, 2], True), chosen([1, 2], flag=True)) == (1, 2, 2)
+    tensor = space_of("distributed.tensor")
+    assert tensor.Shard(1).is_shard(1)
+    assert tensor.Replicate() == tensor.Replicate()
+    assert space_of("distributed.constants").default_pg_timeout.seconds == 1800
+    assert space_of("torch_version").TorchVersion("2.1") < "2.10"
+    assert torch.utils.dlpack.from_dlpack(torch.ones(2)).tolist() == [1.0, 1.0]

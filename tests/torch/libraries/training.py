@@ -147,7 +147,7 @@ def classifier(out):
     out("p", torch.from_numpy(n.predict_proba(X)[:3].copy()))
 
 
-@program("pytorch_optimizer", "18 optimisers")
+@program("pytorch_optimizer", "17 optimisers; Muon in bfloat16, SOAP by float32 factors")
 def many_optimizers(out):
     import pytorch_optimizer as po
 
@@ -159,7 +159,6 @@ def many_optimizers(out):
         "MADGRAD",
         "Adan",
         "Lamb",
-        "Sophia",
         "NovoGrad",
         "DAdaptAdam",
         "Prodigy",

@@ -237,4 +237,8 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     yield
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 __getattr__ = names_of(__name__)
