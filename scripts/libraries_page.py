@@ -23,7 +23,7 @@ python -m wengert.torch train.py
 
 or, in a program or a notebook, two lines at the top:
 
-```python
+```py
 from wengert.torch.renaming import rename
 
 rename()
