@@ -42,6 +42,7 @@ TABLES = {
 HOMONYMS = {
     "__init__.py: all_gather ...": "which module declares ops that are loaded when first used",
     "__init__.py: partial_scan ...": "which module declares ops that are loaded when first used",
+    "deploy/web.py: names": "roles of a call's fields",
     "core/graph/closed.py: NodeKind": "kinds of nodes",
     "core/ops/facets.py: over_parts": "values of a facet",
     "execute/native/run/guard.py: input ...": "kinds of buffers",

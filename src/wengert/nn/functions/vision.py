@@ -170,7 +170,7 @@ def interpolate(
     Raises ShapeError, DTypeError, GraphError for options that do not go together.
 
     >>> import wengert as wg
-    >>> wg.nn.functional.interpolate(torch.tensor([[[1.0, 3.0]]]), size=4, mode="linear")
+    >>> wg.nn.functional.interpolate(wg.tensor([[[1.0, 3.0]]]), size=4, mode="linear")
     tensor([[[1. , 1.5, 2.5, 3. ]]])
     """
     x = asarray(input)
@@ -313,8 +313,8 @@ def grid_sample(
     Returns (N, C, H', W') or (N, C, D', H', W'). Raises ShapeError, DTypeError, GraphError for another mode.
 
     >>> import wengert as wg
-    >>> points = torch.tensor([[[[0.0, 0.0], [1.0, 1.0]]]])
-    >>> wg.nn.functional.grid_sample(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), points, align_corners=True)
+    >>> points = wg.tensor([[[[0.0, 0.0], [1.0, 1.0]]]])
+    >>> wg.nn.functional.grid_sample(wg.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), points, align_corners=True)
     tensor([[[[2.5, 4. ]]]])
     """
     x, g = asarray(input), asarray(grid)
