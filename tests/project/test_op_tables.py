@@ -31,7 +31,6 @@ TABLES = {
     "transforms/derivatives/squares.py: POWERS": "the three ops that an even power may be written with",
     "explorer/findings/programs.py: _LOGARITHMS": "advice on pairs of ops: knowledge of neither alone",
     "explorer/findings/programs.py: _TWICE": "advice on pairs of ops",
-    "torch/utils/checkpoint.py: _OPERATORS": "PyTorch's names of operators, which its policies compare",
     "symbolic/functions.py: ARITHMETIC": "constructors of the normal form, which consists of these ops",
     "symbolic/tidy.py: _QUOTIENTS": "identities between functions",
     "symbolic/tidy.py: _SUMS_TO_ONE": "identities between functions",
