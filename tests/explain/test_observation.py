@@ -113,6 +113,7 @@ ALLOWED = {
     "execute/scheduler.py": {"Graph.run = run_parallel"},
     "explain/gradients/edges.py": {"setattr(copy, name, getattr(entry, name))"},
     "explorer/__init__.py": {"explore.watch = watch"},
+    "nn/utils/rnn.py": {"setattr(PackedSequence, name, cast)"},  # a class of its own
     "numpy/ndarray.py": {"setattr(ndarray, _name, _method(_name))"},  # a class of its own
     "torch/nn/__init__.py": {"functional.grad = import_module('.grad', __package__)"},  # two places of PyTorch's
     "torch/nn/modules/module.py": {"setattr(_WithHooks, _name, _held(_found))"},  # a class of its own

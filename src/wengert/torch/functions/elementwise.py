@@ -439,7 +439,14 @@ def rounded_once(compute: Callable[..., Any], *operands: Any, factor: Any = None
     if dtype is None or dtype.itemsize != 2 or dtype.kind not in "fV":
         return compute(*operands, *last)
     wide = (x.astype(wg.float32) if isinstance(x, Plain) else x for x in operands)
-    return compute(*wide, *(float(np.asarray(f).astype(dtype)) for f in last)).astype(dtype)
+    return compute(*wide, *(_rounded(f, dtype) for f in last)).astype(dtype)
+
+
+def _rounded(factor: Any, dtype: Any) -> float:
+    """Return a factor rounded to a dtype. One that is too large for it stays: PyTorch refuses it."""
+    with np.errstate(over="ignore"):
+        found = float(np.asarray(factor).astype(dtype))
+    return float(factor) if math.isinf(found) else found
 
 
 # By the type of a factor, the kinds of dtypes that it may scale as it is.
