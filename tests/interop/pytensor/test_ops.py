@@ -332,6 +332,7 @@ def test_what_was_configured_stays() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, env=flags)
 
 
+@pytest.mark.slow  # half a minute of PyTensor's own compiling
 def test_scans_and_their_derivatives() -> None:
     """Sequences, states of one and of several steps before, results, and what stays the same; forward and reversed."""
     scan = partial(pytensor.scan, return_updates=False)
