@@ -49,9 +49,9 @@ OF_GRAPHS = ("accumulated", "gpipe", "interleaved", "recomputed")
 @pytest.mark.parametrize(
     ("kind", "plan", "ranks"),
     [
-        pytest.param(*r, marks=[pytest.mark.slow] if r[1].endswith(OF_GRAPHS) or r[1].count(" ") > 1 else [])
-        for r in RUNS
-        if r[0] != LARGEST
+        pytest.param(*run, marks=[pytest.mark.slow] if run[1].endswith(OF_GRAPHS) or run[1].count(" ") > 1 else [])
+        for run in RUNS
+        if run[0] != LARGEST
     ],
 )
 def test_losses_are_those_of_one_process(kind: str, plan: str, ranks: int) -> None:
