@@ -430,7 +430,7 @@ SELDOM: dict[str, int] = {
     "distribute/test_pipeline::test_budgets_of_memory": 3,
     "distribute/test_training::test_losses_are_those_of_one_process": 4,
     "distribute/test_xla::test_collectives": 2,
-    "distribute/test_xla::test_losses_are_those_of_one_process": 8,
+    "distribute/test_xla::test_losses_are_those_of_one_process": 2,
     "execute/jit/test_jit_around::test_drawn_programs": 2,
     "execute/jit/test_jit_around::test_what_is_read_is_seen_when_it_changes": 2,
     "execute/jit/test_looking::test_a_look_changes_nothing_and_the_first_step_is_the_same": 3,

@@ -121,6 +121,7 @@ def test_ranks_that_do_not_meet_end_the_job(kind: str, words: list[str], tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["known size", slow("parameter")])
+@pytest.mark.slow
 def test_ranks_that_begin_to_differ_are_told(kind: str) -> None:
     with pytest.raises(wg.GraphError, match=rf"raised GraphError: .*{diverging.WORDS[kind]}"):
         dist.run(diverging.diverge, 2, kind, engine="xla")

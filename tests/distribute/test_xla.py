@@ -45,14 +45,16 @@ RUNS = [(kind, plan, n) for kind in MODELS for n in PLANS for plan in PLANS[n] i
 OF_GRAPHS = ("accumulated", "gpipe", "interleaved", "recomputed")
 
 
+def is_seldom(kind: str, plan: str, ranks: int) -> bool:
+    """Whether a run of a plan is asked only of all engines' slow tests: XLA compiles each for seconds."""
+    other = "data" if kind == "cnn" else "tensor"
+    return plan.endswith(OF_GRAPHS) or plan.count(" ") > 1 or (kind != "mlp" and (plan, ranks) != (other, 2))
+
+
 # conftest.py asks some of them every time; scripts/plans.py has 20 steps of all.
 @pytest.mark.parametrize(
     ("kind", "plan", "ranks"),
-    [
-        pytest.param(*run, marks=[pytest.mark.slow] if run[1].endswith(OF_GRAPHS) or run[1].count(" ") > 1 else [])
-        for run in RUNS
-        if run[0] != LARGEST
-    ],
+    [pytest.param(*run, marks=[pytest.mark.slow] if is_seldom(*run) else []) for run in RUNS if run[0] != LARGEST],
 )
 def test_losses_are_those_of_one_process(kind: str, plan: str, ranks: int) -> None:
     is_equal_to_one_process(kind, plan, ranks)

@@ -130,6 +130,7 @@ def test_gamma_numbers_are_eager_ones_to_the_last_bits(dtype: str) -> None:
     np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_parameters_that_are_none() -> None:
     odd = wg.tensor([np.nan, np.inf, -1.0, 0.0, 1e-300, 9.99, 10.0, 1e15])
     probs = wg.tensor([0.5, 0.0, 0.5, 0.3, 1.0, np.nan, 2.0, 0.5])
@@ -143,6 +144,7 @@ def test_parameters_that_are_none() -> None:
         close(on_xla(draw)(), draw(), 1e-12)
 
 
+@pytest.mark.slow
 def test_a_generator_goes_on_where_another_engine_stopped() -> None:
     rate = wg.tensor(np.linspace(0.1, 60.0, 300))
     step = lambda: (wg.random.poisson(rate), wg.random.gamma(rate), wg.random.binomial(rate.floor(), 0.25))
@@ -155,6 +157,7 @@ def test_a_generator_goes_on_where_another_engine_stopped() -> None:
             close(got, value, 1e-12)
 
 
+@pytest.mark.slow
 def test_what_another_rounding_might_decide_is_left_to_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rejection, "_CLOSE", 1e-3)
     for draw in (
