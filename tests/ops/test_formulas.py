@@ -481,6 +481,7 @@ def test_documents_have_formulas_of_what_the_page_knows() -> None:
     assert by_name["sin"][0] is None
 
 
+@pytest.mark.slow
 def test_one_declaration_in_the_library(tmp_path: Path) -> None:
     """In a copy of the tree four declarations in one file are exported, and in stubs, docs and generated tests."""
     for part in ("src", "scripts", "tests", "docs", "explorer/src/engine"):
