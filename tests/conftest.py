@@ -449,7 +449,6 @@ SELDOM: dict[str, int] = {
     "execute/native/test_gather::test_gather": 2,
     "execute/native/test_gather::test_index": 2,
     "execute/native/test_gemm::test_few_rows_or_columns": 2,
-    "execute/native/test_op_table::test_the_samples_of_every_op": 2,
     "execute/native/test_plan_cache::test_random_programs": 2,
     "execute/native/test_planning_cost::test_a_longer_loop_costs_as_many_calls_a_step": 2,
     "execute/native/test_positions::test_positions": 2,
@@ -480,7 +479,6 @@ SELDOM: dict[str, int] = {
     "transforms/test_functional::test_derivatives_in_a_leaf_carry_gradients_to_it": 2,
     "transforms/test_fuzz::test_seeded_programs_have_one_value_and_one_gradient": 2,
     "transforms/test_literature::test_equal_to_the_peers": 2,
-    "transforms/test_sparsity::test_every_op": 2,
     "transforms/test_transform_fuzz::test_programs_agree_with_nilpotent_numbers": 3,
 }
 
